@@ -47,39 +47,47 @@ control::FollowOptions follow_options(const FollowingOptions& options) {
 constexpr std::chrono::milliseconds kStandbyPause{100};
 constexpr const char* kSavedName = "following";
 
-std::vector<control::ServiceDemand> first_demand(const FollowingOptions& options, const Workload& workload) {
+// `after_s`: seconds of the day since the start.
+std::vector<control::ServiceDemand> first_demand(const FollowingOptions& options, const Workload& workload,
+                                                 double after_s = 0) {
   const double step = control::ServiceWatch::Options{}.rate_step;
   if (!options.begin_s) return lab::described_peak(workload, step);
   // Until the first window ends, and a minute more for the plan that follows it.
-  return lab::described_demand(workload, *options.begin_s, *options.begin_s + options.interval_s + 60, step);
+  const double begin_s = *options.begin_s + after_s;
+  return lab::described_demand(workload, begin_s, begin_s + options.interval_s + 60, step);
+}
+
+// Puts the services of `saved` into the order of the file. False: they are others.
+bool sort_services(serve::SavedFollowing& saved, const std::vector<Service>& services) {
+  if (saved.services.size() != services.size()) return false;
+  serve::SavedFollowing sorted = saved;
+  std::vector<std::uint32_t> place_of(services.size());  // By the place in `saved`.
+  for (std::uint32_t s = 0; s < services.size(); ++s) {
+    const auto found = std::ranges::find(saved.services, services[s].name);
+    if (found == saved.services.end()) return false;
+    const auto from = static_cast<std::size_t>(found - saved.services.begin());
+    place_of[from] = s;
+    sorted.services[s] = saved.services[from];
+    sorted.planned[s] = saved.planned[from];
+    sorted.watches[s] = saved.watches[from];
+    if (saved.previous) sorted.previous->planned[s] = saved.previous->planned[from];
+  }
+  for (auto& correction : sorted.corrections) correction.service = ServiceId(place_of[correction.service.index()]);
+  saved = std::move(sorted);
+  return true;
 }
 
 // Why a saved plan cannot be gone on with; empty: it can.
-std::string why_not(const serve::SavedFollowing& saved, const plan::Problem& problem) {
-  const auto& services = problem.workload.services;
-  if (!std::ranges::equal(saved.services, services, {}, {}, &Service::name)) return "the services are others";
-  for (const auto& device : saved.plan.devices) {
+std::string why_not(const Plan& plan, const plan::Problem& problem) {
+  for (const auto& device : plan.devices) {
     const DeviceGroup* group = plan::group_of_device(problem.fleet, device);
-    const auto number = text::parse_integer(device.name.substr(device.name.rfind('-') + 1));
-    if (group == nullptr || group->type != device.type || !number || (group->count && *number >= *group->count)) {
+    if (group == nullptr || !device_number(*group, device.name)) {
       return fmt::format("the fleet has no {} {}", device.type, device.name);
     }
   }
-  const auto deployment = sched::compile(saved.plan, problem.workload, *problem.latency);
+  const auto deployment = sched::compile(plan, problem.workload, *problem.latency);
   if (!deployment) return deployment.error().message;
   return sched::why_memory_lacks(*deployment).value_or("");
-}
-
-// All devices of the fleet; none if one of its groups has no limit.
-std::vector<std::string> device_names(const Fleet& fleet) {
-  std::vector<std::string> names;
-  for (const auto& group : fleet.groups) {
-    if (!group.count) return {};
-    for (int i = 0; i < *group.count; ++i) {
-      names.push_back(fmt::format("{}-{}", group.name.empty() ? group.type : group.name, i));
-    }
-  }
-  return names;
 }
 
 // What the run before has left, if it can be used.
@@ -88,42 +96,56 @@ std::optional<serve::SavedFollowing> past_of(Following& following, const plan::P
   const auto text = following.store->read(kSavedName);
   if (text && !*text) return std::nullopt;
   auto saved = text ? serve::parse_saved_following(**text) : Result<serve::SavedFollowing>(text.error());
-  following.state_not_used = saved ? why_not(*saved, problem) : saved.error().message;
+  if (!saved) {
+    following.state_not_used = saved.error().message;
+  } else if (!sort_services(*saved, problem.workload.services)) {
+    following.state_not_used = "the services are others";
+  } else {
+    following.state_not_used = why_not(saved->plan, problem);
+  }
   if (!following.state_not_used.empty()) return std::nullopt;
+  // There is no way back to a plan that does not fit any more; the running one does.
+  if (saved->previous && !why_not(saved->previous->plan, problem).empty()) saved->previous.reset();
   return std::move(*saved);
 }
 
-// The plan of the run before. How it was found is not known any more: the next plan is made from nothing and then
-// brought near to this one.
-Result<control::RunningPlan> went_on(const serve::SavedFollowing& past, control::Replanner& replanner,
-                                     const LatencyModel& latency) {
+// A plan of the run before. How it was found is not known any more: the next plan is made from nothing and then brought
+// near to this one.
+Result<control::RunningPlan> known_plan(const serve::SavedPlan& saved, const Workload& workload,
+                                        const LatencyModel& latency) {
   plan::PlanAnswer answer;
   answer.status = plan::PlanStatus::planned;
-  answer.plan = past.plan;
-  answer.devices = static_cast<int>(past.plan.devices.size());
-  Workload workload;
-  workload.services = replanner.services();
-  TANGRAM_TRY(auto deployment, sched::compile(past.plan, workload, latency));
-  control::RunningPlan running{std::move(deployment), {answer, past.planned}, {}};
-  running.step.devices = answer.devices;
-  running.step.reasons = {past.last_reason};
-  replanner.set_running(std::move(answer));
+  answer.plan = saved.plan;
+  answer.devices = static_cast<int>(saved.plan.devices.size());
+  TANGRAM_TRY(auto deployment, sched::compile(saved.plan, workload, latency));
+  // All of it is there: nothing is loaded or cut to get there.
+  control::RunningPlan running{
+      std::move(deployment), {answer, saved.planned}, control::step_between(saved.plan, saved.plan)};
+  running.step.reasons = {saved.reason};
   return running;
 }
 
-Result<control::RunningPlan> plan_first(const FollowingOptions& options, const Workload& workload,
-                                        control::Replanner& replanner) {
+// Nothing: the fleet cannot carry what is expected.
+Result<std::optional<control::RunningPlan>> plan_first(const FollowingOptions& options, const Workload& workload,
+                                                       control::Replanner& replanner) {
   auto demand = first_demand(options, workload);
   TANGRAM_TRY(auto first, replanner.plan(demand, std::vector<bool>(demand.size(), false)));
-  if (!first) {
-    return Error{ErrorCode::invalid,
-                 fmt::format("{}: the fleet cannot serve the load: {}", options.fleet, replanner.reason())};
-  }
+  if (!first) return std::optional<control::RunningPlan>{};
   first->step.reasons = {"the start"};
-  return control::RunningPlan{std::move(first->deployment), {{}, std::move(demand)}, std::move(first->step)};
+  return std::optional(
+      control::RunningPlan{std::move(first->deployment), {{}, std::move(demand)}, std::move(first->step)});
 }
 
 }  // namespace
+
+Result<Nothing> check_traffic(const Workload& workload) {
+  for (const auto& service : workload.services) {
+    if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: a closed loop has no rate to plan for; --follow needs one", service.name)};
+  }
+  return Nothing{};
+}
 
 Result<Nothing> check_following_options(const FollowingOptions& options) {
   if (options.standby && options.state.empty()) {
@@ -133,15 +155,7 @@ Result<Nothing> check_following_options(const FollowingOptions& options) {
     if (control::parse_freeze(text)) continue;
     return Error{ErrorCode::invalid, fmt::format("--freeze {}: expected HH:MM-HH:MM, for example 22:00-06:00", text)};
   }
-  if (options.wanted()) return Nothing{};
-  const FollowingOptions defaults;
-  const bool others = options.mode != defaults.mode || options.speed != defaults.speed || options.begin_s ||
-                      options.rule != defaults.rule || options.sharing != defaults.sharing ||
-                      options.moves_per_hour != defaults.moves_per_hour || options.standby;
-  if (!others) return Nothing{};
-  return Error{
-      ErrorCode::invalid,
-      "--follow-mode, --speed, --begin, --rule, --sharing, --standby and --moves-per-hour need --follow FLEET"};
+  return Nothing{};
 }
 
 Result<std::optional<control::RecutClock>> emulated_cuts(const FollowingOptions& options) {
@@ -174,11 +188,7 @@ Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const Fol
 Result<Following> start_following(const FollowingOptions& options, const Workload& workload,
                                   std::shared_ptr<const LatencyModel> latency,
                                   std::unique_ptr<host::StateStore> store) {
-  for (const auto& service : workload.services) {
-    if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
-    return Error{ErrorCode::invalid,
-                 fmt::format("{}: a closed loop has no rate to plan for; --follow needs one", service.name)};
-  }
+  TANGRAM_RETURN_IF_ERROR(check_traffic(workload));
   Following following;
   following.latency = std::move(latency);
   following.store = std::move(store);
@@ -190,24 +200,44 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
   problem.fleet = fleet;
   problem.workload = workload;
   problem.latency = following.latency.get();
+  problem.options.objective = *plan::parse_objective(options.objective);
   problem.options.rule = *plan::parse_rule(options.rule);
   problem.options.sharing = *plan::parse_sharing(options.sharing);
   problem.certifier = following.certifier.get();
   auto past = past_of(following, problem);
   control::Replanner replanner(std::move(problem));
-  TANGRAM_TRY(auto first,
-              past ? went_on(*past, replanner, *following.latency) : plan_first(options, workload, replanner));
-  control::Controller controller(controller_options(options), std::move(replanner), first.standing.planned);
-  first.standing = controller.standing();
+  std::optional<control::RunningPlan> first;
+  std::optional<control::RunningPlan> previous;
+  if (past) {
+    TANGRAM_TRY(first, known_plan({past->plan, past->planned, past->last_reason}, workload, *following.latency));
+    if (past->previous) {
+      TANGRAM_TRY(previous, known_plan(*past->previous, workload, *following.latency));
+    }
+    replanner.set_running(first->standing.plan);
+  } else {
+    TANGRAM_TRY(first, plan_first(options, workload, replanner));
+  }
+  if (!first) {
+    following.infeasible = fmt::format("{}: the fleet cannot serve the load: {}", options.fleet, replanner.reason());
+    return following;
+  }
+  control::Controller controller(controller_options(options), std::move(replanner), first->standing.planned);
+  for (std::size_t s = 0; past && s < past->watches.size(); ++s) controller.recall(s, past->watches[s]);
+  first->standing = controller.standing();
   following.setup =
       std::make_unique<serve::Follower::Setup>(serve::Follower::Setup{.controller = std::move(controller),
-                                                                      .first = std::move(first),
+                                                                      .first = std::move(*first),
                                                                       .options = follow_options(options),
                                                                       .services = workload.services,
                                                                       .lost_after = from_seconds(options.lost_after_s),
                                                                       .emulated = options.cuts == "emulated",
-                                                                      .devices = device_names(fleet),
-                                                                      .past = std::move(past)});
+                                                                      .fleet = fleet,
+                                                                      .past = std::move(past),
+                                                                      .previous = std::move(previous)});
+  following.setup->describe = [options, begun = std::chrono::steady_clock::now()](const Workload& described) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
+    return first_demand(options, described, passed.count() * options.speed);
+  };
   return following;
 }
 
@@ -220,7 +250,7 @@ Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const s
   for (const auto& group : fleet.groups) {
     const Geometry* geometry = find_geometry(group.type);
     for (int i = 0; i < group.count.value_or(0) && geometry != nullptr; ++i) {
-      std::string name = fmt::format("{}-{}", group.name.empty() ? group.type : group.name, i);
+      std::string name = device_name(group, i);
       const bool planned = std::ranges::find(first.devices, name, &PlannedDevice::name) != first.devices.end();
       if (!planned) all.devices.push_back({std::move(name), group.type, *geometry, {}});
     }
@@ -243,24 +273,32 @@ void keep_state(Following& following, host::LogWriter& log) {
     log.write(host::LogLine(host::LogLevel::warning, "state_not_used").text("reason", following.state_not_used));
   }
   if (following.store == nullptr) return;
-  following.setup->save = [store = following.store.get(), &log](const serve::SavedFollowing& saved) {
-    const auto written = store->write({{kSavedName, to_text(saved)}});
-    if (written) return;
-    log.write(host::LogLine(host::LogLevel::error, "state_not_written").text("reason", written.error().message));
+  following.setup->save = [store = following.store.get(), &log,
+                           told = std::string()](const serve::SavedFollowing& saved) mutable {
+    auto written = store->write({{kSavedName, to_text(saved)}});
+    const std::string problem = written ? "" : written.error().message;
+    // Every look writes; the log has each problem once.
+    if (!problem.empty() && told != problem) {
+      log.write(host::LogLine(host::LogLevel::error, "state_not_written").text("reason", problem));
+    }
+    told = problem;
+    return written;
   };
 }
 
 void add_following_options(Program& program, Arguments& verb, FollowingOptions& options) {
-  program.offers_files(
+  Argument* const follow =
       verb.add_option("--follow", options.fleet,
                       "Follow the traffic: plan for this fleet at the start, plan anew when the traffic changes, and "
                       "move to the new plan while serving. No PLAN is given then.")
-          ->type_name("FLEET"));
+          ->type_name("FLEET");
+  program.offers_files(follow);
   program.one_of(
       verb.add_option("--follow-mode", options.mode,
                       "What to do with a new plan: `act` puts it in force, `advise` only reports it in the log and in "
                       "`tangram follow status`, `ask` waits for `tangram follow approve`.")
-          ->type_name("M"),
+          ->type_name("M")
+          ->needs(follow),
       {"act", "advise", "ask"});
   program.one_of(
       verb.add_option("--cuts", options.cuts,
@@ -268,13 +306,15 @@ void add_following_options(Program& program, Arguments& verb, FollowingOptions& 
                       "and loading take, for rehearsals with --engine emulated; `nvml` cuts the GPUs of this "
                       "machine, as `tangram apply` does; `none` cuts nothing: slices of host cores are made "
                       "by their workers.")
-          ->type_name("C"),
+          ->type_name("C")
+          ->needs(follow),
       {"none", "emulated", "nvml"});
   program.offers_files(verb.add_option("--recut-times", options.recut_times,
                                        "Measured times of cutting, for --cuts emulated; built-in medians otherwise.")
-                           ->type_name("FILE"));
+                           ->type_name("FILE")
+                           ->needs(follow));
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
-    verb.add_option(name, value, help)->type_name(unit)->range(min, max);
+    verb.add_option(name, value, help)->type_name(unit)->range(min, max)->needs(follow);
   };
   number("--load-s", options.load_s, "S", 0, 3600, "Seconds to load a model, for --cuts emulated.");
   number("--speed", options.speed, "X", 0.01, 3600,
@@ -288,25 +328,38 @@ void add_following_options(Program& program, Arguments& verb, FollowingOptions& 
   verb.add_option("--freeze", options.freezes,
                   "A time of every day, HH:MM-HH:MM in UTC, in which nothing moves unless a device is lost. May be "
                   "repeated.")
-      ->type_name("TIMES");
+      ->type_name("TIMES")
+      ->needs(follow);
   program.offers_files(
       verb.add_option("--state", options.state,
                       "A folder in which the server keeps its plan and counters; after a restart it goes on with them. "
                       "Default: $TANGRAM_STATE, if it is set.")
-          ->type_name("DIR"));
+          ->type_name("DIR")
+          ->needs(follow));
   verb.add_flag("--standby", options.standby,
-                "Wait until the server that uses the folder of --state has ended, then take its place.");
+                "Wait until the server that uses the folder of --state has ended, then take its place.")
+      ->needs(follow);
   verb.add_option("--begin", options.begin_s,
                   "The time of day at which the traffic starts, in seconds: the first plan is for that time. Without "
                   "it, the first plan is for the busiest minute of the services file.")
-      ->type_name("S");
+      ->type_name("S")
+      ->range(0.0, 1e9)
+      ->needs(follow);
   program.whole_number(
       verb.add_option("--moves-per-hour", options.moves_per_hour, "The most moves in an hour; 0: no limit.")
-          ->type_name("N"),
+          ->type_name("N")
+          ->needs(follow),
       0, 10'000);
-  program.one_of(verb.add_option("--rule", options.rule, "As for `tangram plan`.")->type_name("R"),
+  program.one_of(
+      verb.add_option("--objective", options.objective,
+                      "What plans aim at: the fewest devices, or the lowest price by the `price_per_hour` of "
+                      "the fleet.")
+          ->type_name("O")
+          ->needs(follow),
+      {"devices", "price"});
+  program.one_of(verb.add_option("--rule", options.rule, "As for `tangram plan`.")->type_name("R")->needs(follow),
                  {"certified", "half"});
-  program.one_of(verb.add_option("--sharing", options.sharing, "As for `tangram plan`.")->type_name("S"),
+  program.one_of(verb.add_option("--sharing", options.sharing, "As for `tangram plan`.")->type_name("S")->needs(follow),
                  {"none", "model", "all"});
 }
 

@@ -31,6 +31,7 @@ struct FollowingOptions {
   std::vector<std::string> freezes;
   std::string state;  // A folder; empty: nothing is remembered.
   bool standby = false;
+  std::string objective = "devices";
   std::string rule = "certified";
   std::string sharing = "none";
 
@@ -38,8 +39,10 @@ struct FollowingOptions {
 };
 
 void add_following_options(Program& program, Arguments& verb, FollowingOptions& options);
-// Errors: options that only make sense with --follow, without it.
+// Errors: options that contradict each other.
 Result<Nothing> check_following_options(const FollowingOptions& options);
+// Errors: a service has no rate to plan for.
+Result<Nothing> check_traffic(const Workload& workload);
 // How long emulated cuts take; nothing unless they are wanted.
 Result<std::optional<control::RecutClock>> emulated_cuts(const FollowingOptions& options);
 
@@ -50,13 +53,14 @@ struct Following {
   std::unique_ptr<host::StateStore> store;        // Null: nothing is remembered.
   std::unique_ptr<serve::Follower::Setup> setup;  // The server takes it.
   std::string state_not_used;  // Why the plan of the state folder is not; empty: it is, or there is none.
+  std::string infeasible;      // Why there is no first plan; then there is no setup. Empty: there is one.
 };
 
 // Opens the state folder; with --standby it waits until the server that uses it has ended. Null: there is no --state.
 // Errors: another server uses it, it cannot be used, or the wait was interrupted.
 Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const FollowingOptions& options);
-// Plans for the start, or goes on with the plan of `store`, which may be null. Errors: a file is wrong, a service has
-// no rate to plan for, or the fleet is too small.
+// Plans for the start, or goes on with the plan of `store`, which may be null. That the fleet is too small is an
+// answer. Errors: a file is wrong, or a service has no rate to plan for.
 Result<Following> start_following(const FollowingOptions& options, const Workload& workload,
                                   std::shared_ptr<const LatencyModel> latency, std::unique_ptr<host::StateStore> store);
 // Cuts the GPUs of this machine for the first plan, and returns the GPU of every device of the fleet: those of

@@ -165,13 +165,14 @@ void add_server_options(Program& program, Arguments& verb, ServerOptions& option
 }
 
 Result<std::string> ask_server(const ServerOptions& options, const std::string& method, const std::string& path,
-                               const std::string& body) {
+                               const std::string& body, int* status) {
   TANGRAM_TRY(const auto question, options.question(method, path, body));
   client::HttpStage reached{};
   auto answer = client::ask_http(question, &reached);
   // The stage decides which advice helps.
   if (!answer && reached == client::HttpStage::connecting) return no_server(answer.error(), options);
   if (!answer) return reached == client::HttpStage::securing ? no_tls(answer.error(), options) : answer.error();
+  if (status != nullptr) *status = answer->status;
   if (answer->status != 200) return refused(question, *answer);
   return std::move(answer->body);
 }

@@ -45,8 +45,8 @@ void add_caller_options(Program& program, Arguments& verb, CallerOptions& option
 void add_server_options(Program& program, Arguments& verb, ServerOptions& options);
 
 // Asks the admin interface. Errors say what to do if there is no server, and what the server said if it rejected the
-// question.
+// question. `status`, where given, gets the HTTP status of the answer; 0: there was none.
 Result<std::string> ask_server(const ServerOptions& options, const std::string& method, const std::string& path,
-                               const std::string& body = "");
+                               const std::string& body = "", int* status = nullptr);
 
 }  // namespace tangram::cli

@@ -78,11 +78,7 @@ std::optional<NewPlan> Controller::set_lost(std::set<std::string> lost, TimePoin
   // Otherwise a device that is back is used by the next plan that needs one.
   if (!needed) return std::nullopt;
   if (reasons.empty()) reasons.push_back("devices are back");
-  std::vector<ServiceDemand> demand;
-  for (const auto& watch : watches_) demand.push_back(watch.wanted_in_surge());
-  for (std::size_t s = 0; s < demand.size(); ++s) {
-    demand[s].rate_per_s = std::max(demand[s].rate_per_s, watches_[s].expected().rate_per_s);
-  }
+  std::vector<ServiceDemand> demand = expected_or_surge();
   const std::size_t causes = reasons.size();
   auto made = plan_for_what_is_left(demand, reasons);
   short_of_devices_ = !made || reasons.size() > causes;
@@ -91,6 +87,67 @@ std::optional<NewPlan> Controller::set_lost(std::set<std::string> lost, TimePoin
   made->step.at = at;
   made->step.reasons = std::move(reasons);
   return made;
+}
+
+std::vector<ServiceDemand> Controller::expected_or_surge() const {
+  std::vector<ServiceDemand> demand;
+  for (const auto& watch : watches_) {
+    demand.push_back(watch.wanted_in_surge());
+    demand.back().rate_per_s = std::max(demand.back().rate_per_s, watch.expected().rate_per_s);
+  }
+  return demand;
+}
+
+std::string Controller::change_of(std::size_t s, const Service& next, bool gone, bool other_demand) const {
+  const bool was_gone = s >= watches_.size() || replanner_.removed(s);
+  if (gone) return was_gone ? "" : " is removed";
+  if (was_gone) return " is new";
+  const Service& now = replanner_.services()[s];
+  const bool same = !other_demand && now.slo == next.slo && now.priority == next.priority;
+  return same ? "" : " is described otherwise";
+}
+
+Result<NewPlan> Controller::set_roster(sched::Roster roster, const std::vector<std::optional<ServiceDemand>>& demand) {
+  const std::size_t known = watches_.size();
+  TANGRAM_CHECK(roster.removed.size() >= known && demand.size() == roster.removed.size(), "ids are never given back");
+  Replanner replanner = replanner_;
+  std::vector<ServiceWatch> watches = watches_;
+  std::vector<std::string> reasons;
+  for (std::size_t s = 0; s < demand.size(); ++s) {
+    const Service& service = roster.workload.services[s];
+    const bool gone = roster.removed[s];
+    if (const auto change = change_of(s, service, gone, demand[s].has_value()); !change.empty()) {
+      reasons.push_back(service.name + change);
+    }
+    if (s < known && !gone && !demand[s]) {
+      watches[s].set_service(service);
+      continue;
+    }
+    // A service that was removed keeps its place, and nothing is expected of it.
+    ServiceWatch watch(options_.watch, service, gone ? ServiceDemand{} : demand[s].value_or(ServiceDemand{}));
+    if (s < known) {
+      watches[s] = std::move(watch);
+    } else {
+      watches.push_back(std::move(watch));
+    }
+  }
+  if (reasons.empty()) reasons.push_back("the services were read again");
+  replanner.set_roster(std::move(roster));
+  std::vector<ServiceDemand> wanted;
+  std::vector<bool> remixed;
+  for (std::size_t s = 0; s < watches.size(); ++s) {
+    wanted.push_back(watches[s].wanted_in_surge());
+    remixed.push_back(demand[s].has_value());
+  }
+  TANGRAM_TRY(auto made, replanner.plan(wanted, remixed));
+  if (!made) return Error{ErrorCode::invalid, "the fleet cannot serve these services: " + replanner.reason()};
+  replanner_ = std::move(replanner);
+  watches_ = std::move(watches);
+  window_.services.resize(watches_.size());
+  for (std::size_t s = 0; s < watches_.size(); ++s) watches_[s].set_planned(std::move(wanted[s]));
+  made->step.at = seen_at_;
+  made->step.reasons = std::move(reasons);
+  return std::move(*made);
 }
 
 std::optional<NewPlan> Controller::plan_for_what_is_left(std::vector<ServiceDemand>& demand,
@@ -105,7 +162,7 @@ std::optional<NewPlan> Controller::plan_for_what_is_left(std::vector<ServiceDema
       std::vector<std::string> who;
       for (std::size_t s = 0; s < less.size(); ++s) {
         const Service& service = replanner_.services()[s];
-        if (service.priority > *lowest) continue;
+        if (service.priority > *lowest || replanner_.removed(s)) continue;
         less[s].rate_per_s *= service.priority == *lowest ? share : kGivesWayTo.back();
         who.push_back(
             fmt::format("{} gives way, {:.4g} of {:.4g}/s", service.name, less[s].rate_per_s, demand[s].rate_per_s));
@@ -118,6 +175,12 @@ std::optional<NewPlan> Controller::plan_for_what_is_left(std::vector<ServiceDema
     }
   }
   return made;
+}
+
+std::vector<ServiceWatch::Memory> Controller::memory() const {
+  std::vector<ServiceWatch::Memory> memory;
+  for (const auto& watch : watches_) memory.push_back(watch.memory());
+  return memory;
 }
 
 Standing Controller::standing() const {
@@ -156,6 +219,7 @@ std::optional<NewPlan> Controller::end_window(const Observation& window, Duratio
   std::vector<std::string> reasons;
   std::vector<bool> remixed(watches_.size(), false);
   for (std::size_t s = 0; s < watches_.size(); ++s) {
+    if (replanner_.removed(s)) continue;
     watches_[s].end_window(window.services[s], to_seconds(length));
     std::string rate = watches_[s].rate_reason();
     std::string mix = watches_[s].mix_reason();

@@ -54,6 +54,17 @@ class Controller {
   // fiftieth of their rates.
   std::optional<NewPlan> set_lost(std::set<std::string> lost, TimePoint at);
 
+  // The services change: `roster` has all ids that are known and perhaps further ones, `demand` by ServiceId what those
+  // that are new or described otherwise are planned for at first; the others keep their forecasts. Answers a plan for
+  // them, also if nothing but the descriptions changed. Errors: the fleet cannot carry it, or the run times of a model
+  // are not known; nothing has changed then.
+  Result<NewPlan> set_roster(sched::Roster roster, const std::vector<std::optional<ServiceDemand>>& demand);
+  // What is remembered of each service across a restart, by ServiceId.
+  std::vector<ServiceWatch::Memory> memory() const;
+  void recall(std::size_t service, const ServiceWatch::Memory& memory) { watches_[service].recall(memory); }
+  // Ids, with those of services that were removed.
+  std::size_t service_count() const { return watches_.size(); }
+
   // observe() takes the plan that it answers for the running one. Whoever does not put it in force, or returns to an
   // earlier one, gives back the standing of the plan that runs.
   Standing standing() const;
@@ -84,6 +95,11 @@ class Controller {
   std::optional<NewPlan> plan_for_what_is_left(std::vector<ServiceDemand>& demand, std::vector<std::string>& reasons);
   // Asks the replanner; nothing, and counted, if the fleet cannot carry it.
   std::optional<NewPlan> plan_or_stay(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
+
+  // What becomes of a service, in words that follow its name; empty if nothing does.
+  std::string change_of(std::size_t s, const Service& next, bool gone, bool other_demand) const;
+  // What the newest window asks for, or what a surge does; 0 for a service that was removed.
+  std::vector<ServiceDemand> expected_or_surge() const;
 
   ControllerOptions options_;
   Replanner replanner_;

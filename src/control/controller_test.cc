@@ -162,5 +162,57 @@ TEST(Controller, PlansWhenTheOnlyDeviceIsBack) {
   EXPECT_EQ(back->step.reasons, std::vector<std::string>{"devices are back"});
 }
 
+// ---- Other services ----
+
+// A second service like the first. Both are planned for, and the forecast of the first goes on.
+TEST(Controller, PlansForServicesThatAreAdded) {
+  Bench bench(6);
+  Workload both{{bench.world.problem().workload.services[0], bench.world.problem().workload.services[0]}};
+  both.services[1].name = "b";
+  const auto roster = sched::next_roster(sched::Roster::of({{both.services[0]}}), both);
+  ASSERT_TRUE(roster);
+  const auto made = bench.controller.set_roster(*roster, {std::nullopt, Bench::demand()});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->step.reasons, std::vector<std::string>{"b is new"});
+  ASSERT_EQ(made->deployment.services.size(), 2U);
+  EXPECT_FALSE(made->deployment.services[1].pools.empty());
+  EXPECT_EQ(bench.controller.standing().planned[1], Bench::demand());
+  EXPECT_EQ(bench.controller.service_count(), 2U);
+}
+
+// What was removed keeps its id and gets no slice; nothing is expected of it, also when windows end.
+TEST(Controller, GivesNothingToServicesThatAreRemoved) {
+  Bench bench(6);
+  Workload other{{bench.world.problem().workload.services[0]}};
+  other.services[0].name = "b";
+  const auto roster = sched::next_roster(sched::Roster::of(bench.world.problem().workload), other);
+  ASSERT_TRUE(roster);
+  const auto made = bench.controller.set_roster(*roster, {std::nullopt, Bench::demand()});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->step.reasons, (std::vector<std::string>{"a is removed", "b is new"}));
+  EXPECT_TRUE(made->deployment.services[0].pools.empty());
+  EXPECT_FALSE(made->deployment.services[1].pools.empty());
+  for (int look = 1; look <= 60; ++look) {
+    Observation seen;
+    seen.at = kTimeZero + look * 10s;
+    seen.services = {{}, {.arrived = 40, .served = 40, .sizes = {{1, 40}}}};
+    EXPECT_FALSE(bench.controller.observe(seen)) << look;
+  }
+}
+
+// One GPU carries 4/s and not 400/s beside it: all stays as it was.
+TEST(Controller, RejectsServicesThatTheFleetCannotCarry) {
+  Bench bench(1);
+  Workload both{{bench.world.problem().workload.services[0], bench.world.problem().workload.services[0]}};
+  both.services[1].name = "b";
+  const auto roster = sched::next_roster(sched::Roster::of({{both.services[0]}}), both);
+  ASSERT_TRUE(roster);
+  const auto made = bench.controller.set_roster(*roster, {std::nullopt, ServiceDemand{400, {{1, 1}}}});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("cannot serve these services"), std::string::npos);
+  EXPECT_EQ(bench.controller.service_count(), 1U);
+  EXPECT_FALSE(bench.look(10s, 40));
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -15,6 +15,8 @@ using SizeCounts = std::map<std::int64_t, double>;
 struct ServiceDemand {
   double rate_per_s = 0;
   SizeCounts mix;
+
+  bool operator==(const ServiceDemand&) const = default;
 };
 
 // The smallest power of 1 + step that is at least `rate`. Demands are rounded to such steps so that a small change of

@@ -20,13 +20,43 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
     if (!places.emplace(at.device, at.slice.profile, at.slice.start).second) continue;
     use.compute_slices += state.deployment.pools[at.pool.index()].compute_slices;
   }
+  for (const DeviceId device : devices) {
+    // A deployment of an experiment may have places without devices.
+    if (device.index() >= state.deployment.devices.size()) continue;
+    const std::string& name = state.deployment.devices[device.index()].name;
+    ++use.of_group[name.substr(0, name.rfind('-'))];
+  }
   use.devices = devices.size();
   for (const DeviceId device : devices) use.device_names.push_back(state.deployment.devices[device.index()].name);
   use.slices = places.size();
   return use;
 }
 
+FleetHours::ByGroup FleetHours::group_hours(TimePoint now) const {
+  ByGroup hours = groups_;
+  for (const auto& [group, devices] : last_.of_group) hours[group] += since(now) * static_cast<double>(devices);
+  return hours;
+}
+
+FleetCost cost_of(const Fleet& fleet, const FleetHours& hours, TimePoint now) {
+  FleetCost cost;
+  const auto group_hours = hours.group_hours(now);
+  for (const auto& group : fleet.groups) {
+    const std::string& name = group.name.empty() ? group.type : group.name;
+    cost.priced |= group.price_per_hour > 0;
+    if (const auto used = group_hours.find(name); used != group_hours.end()) {
+      cost.device_hours[group.type] += used->second;
+      cost.cost += used->second * group.price_per_hour;
+    }
+    if (const auto now_used = hours.last().of_group.find(name); now_used != hours.last().of_group.end()) {
+      cost.cost_per_hour += static_cast<double>(now_used->second) * group.price_per_hour;
+    }
+  }
+  return cost;
+}
+
 void FleetHours::note(const FleetUse& use) {
+  groups_ = group_hours(use.at);
   devices_ = device_hours(use.at);
   slices_ = slice_hours(use.at);
   last_ = use;

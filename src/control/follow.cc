@@ -34,12 +34,23 @@ std::optional<FollowMode> parse_follow_mode(std::string_view text) {
 Follow::Follow(const FollowOptions& options, const std::vector<Service>& services, RunningPlan running)
     : options_(options), guard_(options.guard, services), running_(std::move(running)) {}
 
-void Follow::set_past(const Past& past) {
+void Follow::set_past(Past past) {
   moves_ = past.moves;
   moves_undone_ = past.moves_undone;
   paused_ = past.paused;
   held_ = past.held;
-  last_reason_ = past.last_reason;
+  last_reason_ = std::move(past.last_reason);
+  previous_ = std::move(past.previous);
+  for (const Duration ago : past.moves_ago) recent_.push_back(kTimeZero - ago);
+  std::ranges::sort(recent_);
+}
+
+std::vector<Duration> Follow::recent_moves(TimePoint now) const {
+  std::vector<Duration> ago;
+  for (const TimePoint at : recent_) {
+    if (at > now - options_.moves_in) ago.push_back(now - at);
+  }
+  return ago;
 }
 
 std::optional<FreezeWindow> parse_freeze(std::string_view text) {
@@ -138,10 +149,16 @@ void Follow::on_failed(const FollowMove& move, const std::string& reason) {
   last_reason_ = fmt::format("could not move ({}): {}", reason_of(move.plan.step), reason);
 }
 
+void Follow::on_services_changed(const std::vector<Service>& services) {
+  guard_.set_services(services);
+  previous_.reset();
+  proposal_.reset();
+}
+
 void Follow::on_moved(TimePoint now) {
   TANGRAM_CHECK(moving_, "a move has begun");
   moving_ = false;
-  if (undoing_ || !changes_) return;  // There is nothing to go back to.
+  if (undoing_ || !changes_ || !previous_) return;  // There is nothing to go back to.
   guard_.begin(now, running_.standing.planned);
 }
 

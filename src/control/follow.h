@@ -76,8 +76,10 @@ class Follow {
     bool paused = false;
     bool held = false;
     std::string last_reason;
+    std::optional<RunningPlan> previous;  // What the last move can be taken back to.
+    std::vector<Duration> moves_ago;      // How long before time zero the moves of the last hour began.
   };
-  void set_past(const Past& past);
+  void set_past(Past past);
 
   // ---- What happened ----
 
@@ -89,6 +91,9 @@ class Follow {
   // The move that was answered last has begun, or could not.
   void on_begun(const FollowMove& move, TimePoint now);
   void on_failed(const FollowMove& move, const std::string& reason);
+  // The move that was answered or begun last is to a plan for other services, by ServiceId. There is no way back from
+  // it, because the plan before does not have them.
+  void on_services_changed(const std::vector<Service>& services);
   // It has ended: every device is cut.
   void on_moved(TimePoint now);
   // Slices are down without a move. What is missed meanwhile is no fault of the plan.
@@ -112,6 +117,9 @@ class Follow {
   bool held() const { return held_; }
   FollowState state() const;
   const RunningPlan& running() const { return running_; }
+  const std::optional<RunningPlan>& previous() const { return previous_; }
+  // How long ago the moves that the pace counts began.
+  std::vector<Duration> recent_moves(TimePoint now) const;
   const std::optional<RunningPlan>& proposal() const { return proposal_; }
   // The standing that the controller must have: that of the running plan.
   const Standing& standing() const { return running_.standing; }

@@ -185,5 +185,49 @@ TEST(Follow, TakesNothingBackWhileSlicesAreDown) {
   EXPECT_EQ(bench.follow.state(), FollowState::watching);
 }
 
+// The plan before does not have the services of today: there is no way back to it, by hand or by the guard.
+TEST(Follow, HasNoWayBackToAPlanForOtherServices) {
+  Followed bench;
+  bench.move_to(3);
+  const FollowMove move{plan_with(4, "find is new"), false};
+  bench.follow.on_begun(move, bench.now);
+  auto services = Followed::services();
+  services.push_back(services.front());
+  services.back().name = "find";
+  bench.follow.on_services_changed(services);
+  bench.follow.on_moved(bench.now);
+  EXPECT_EQ(bench.follow.state(), FollowState::watching);
+  EXPECT_EQ(bench.follow.moves(), 2U);
+  EXPECT_FALSE(bench.follow.undo());
+}
+
+// After a restart the plan before is still known, and the moves of the last hour still count.
+TEST(Follow, GoesOnWhereTheRunBeforeStopped) {
+  FollowOptions options;
+  options.moves_max = 2;
+  Followed bench(options);
+  Follow::Past past;
+  past.moves = 7;
+  past.previous = plan_with(1, "the start");
+  past.moves_ago = {10min, 70min};
+  bench.follow.set_past(std::move(past));
+  EXPECT_EQ(bench.follow.moves(), 7U);
+  EXPECT_EQ(bench.follow.recent_moves(kTimeZero), std::vector<Duration>{10min});
+  bench.move_to(3);
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(4, "more"), bench.now));
+  bench.now += 51min;
+  EXPECT_TRUE(bench.follow.on_planned(plan_with(4, "more"), bench.now));
+}
+
+TEST(Follow, TakesBackTheLastMoveOfTheRunBefore) {
+  Followed bench;
+  Follow::Past past;
+  past.previous = plan_with(1, "the start");
+  bench.follow.set_past(std::move(past));
+  const auto back = bench.follow.undo();
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->plan.step.devices, 1);
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -18,6 +18,14 @@ double percent_down(double share) { return std::floor(share * 1000) / 10; }
 }  // namespace
 
 MoveGuard::MoveGuard(const Options& options, const std::vector<Service>& services) : options_(options) {
+  set_services(services);
+}
+
+void MoveGuard::set_services(const std::vector<Service>& services) {
+  watching_ = false;
+  looks_.clear();
+  names_.clear();
+  promised_.clear();
   for (const auto& service : services) {
     names_.push_back(service.name);
     promised_.push_back(service.slo.percentile / 100);

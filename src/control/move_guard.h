@@ -32,6 +32,9 @@ class MoveGuard {
   // For `services`, in the order of all observations.
   MoveGuard(const Options& options, const std::vector<Service>& services);
 
+  // The services are others: nothing is watched, and what was seen of them is forgotten.
+  void set_services(const std::vector<Service>& services);
+
   // What happened since the last call. Not counted while `seen.moving`.
   void observe(const Observation& seen);
   // A move has ended; its plan is made for `planned`.

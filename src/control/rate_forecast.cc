@@ -39,6 +39,14 @@ void RateForecast::observe(std::uint64_t requests, double seconds, bool surged) 
   trend_ = options_.trend_weight * (level_ - before) + (1 - options_.trend_weight) * trend_;
 }
 
+void RateForecast::recall(const Memory& memory) {
+  level_ = memory.level;
+  trend_ = memory.trend;
+  newest_ = memory.newest;
+  shortfalls_.assign(memory.shortfalls.begin(), memory.shortfalls.end());
+  while (shortfalls_.size() > options_.windows_max) shortfalls_.pop_front();
+}
+
 double RateForecast::forecast_per_s() const { return std::max(0.0, level_ + trend_); }
 
 double RateForecast::demand_per_s() const {

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 namespace tangram::control {
 
@@ -36,6 +37,18 @@ class RateForecast {
   // Requests a second to be ready for in the next window. O(windows_max log windows_max).
   double demand_per_s() const;
   double level_per_s() const { return level_; }
+
+  // What is remembered across a restart.
+  struct Memory {
+    double level = 0;
+    double trend = 0;
+    double newest = 0;
+    std::vector<double> shortfalls = {};
+
+    bool operator==(const Memory&) const = default;
+  };
+  Memory memory() const { return {level_, trend_, newest_, {shortfalls_.begin(), shortfalls_.end()}}; }
+  void recall(const Memory& memory);
 
  private:
   // Level and trend, carried one window on; never negative.

@@ -77,15 +77,53 @@ int compute_slices_used(const Plan& plan) {
   return count;
 }
 
-// True if some slice of the device keeps its replicas: then the device serves throughout and stays where it is.
-bool keeps_a_replica(const plan::DeviceDifference& device) {
-  return std::ranges::any_of(device.slices, [](const plan::SliceDifference& slice) {
-    const bool stays = slice.change == plan::SliceChange::kept || slice.change == plan::SliceChange::changed;
-    return stays && !slice.after.empty() && same_but_limits(slice.before, slice.after);
+// On how many slices each service is.
+using Counts = std::map<std::string, int>;
+
+void count_services(const std::vector<Replica>& replicas, Counts& counts) {
+  for (const auto& replica : replicas) ++counts[replica.service];
+}
+
+bool stays(const plan::SliceDifference& slice) {
+  const bool there = slice.change == plan::SliceChange::kept || slice.change == plan::SliceChange::changed;
+  return there && !slice.after.empty() && same_but_limits(slice.before, slice.after);
+}
+
+// On how many slices a service is certain to be served while the plan moves: those that stay, and those of devices that
+// only gain slices, which are cut first.
+Counts safe_slices(const plan::Difference& difference) {
+  Counts safe;
+  for (const auto& device : difference.devices) {
+    const bool only_gains =
+        std::ranges::all_of(device.slices, [](const auto& slice) { return slice.before.empty() || stays(slice); });
+    for (const auto& slice : device.slices) {
+      if (stays(slice) || only_gains) count_services(slice.after, safe);
+    }
+  }
+  return safe;
+}
+
+// True if a service has all of its slices on this device, and all of them change: it would not be served meanwhile.
+bool interrupts_a_service(const plan::DeviceDifference& device, const Counts& safe) {
+  Counts after;
+  for (const auto& slice : device.slices) count_services(slice.after, after);
+  return std::ranges::any_of(device.slices, [&](const plan::SliceDifference& slice) {
+    return !stays(slice) && std::ranges::any_of(slice.before, [&](const Replica& replica) {
+      return after.contains(replica.service) && !safe.contains(replica.service);
+    });
   });
 }
 
+// True if some slice of the device keeps its replicas: then the device serves throughout and stays where it is.
+bool keeps_a_replica(const plan::DeviceDifference& device) { return std::ranges::any_of(device.slices, stays); }
+
 }  // namespace
+
+bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDifference& device) {
+  // Nothing to protect: it had no slices, or keeps serving everything that it serves.
+  if (device.before.slices.empty()) return false;
+  return !keeps_a_replica(device) || interrupts_a_service(device, safe_slices(difference));
+}
 
 Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>& demand,
                                                const std::vector<bool>& remixed) {
@@ -109,6 +147,11 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
     return std::optional<NewPlan>{};
   }
   return adopt(std::move(answer), from_scratch);
+}
+
+void Replanner::set_roster(sched::Roster roster) {
+  problem_.workload = std::move(roster.workload);
+  removed_ = std::move(roster.removed);
 }
 
 std::optional<plan::PlanAnswer> Replanner::on_fewer_cores(const plan::Problem& problem,
@@ -147,11 +190,8 @@ Fleet Replanner::fleet_left() const {
   Fleet fleet = problem_.fleet;
   for (auto& group : fleet.groups) {
     if (!group.count) continue;  // There are always more of it.
-    const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
-    const auto gone = std::ranges::count_if(lost_, [&](const std::string& name) {
-      const auto number = name.starts_with(prefix) ? text::parse_integer(name.substr(prefix.size())) : std::nullopt;
-      return number && *number >= 0 && *number < *group.count;
-    });
+    const auto gone =
+        std::ranges::count_if(lost_, [&](const std::string& name) { return device_number(group, name).has_value(); });
     *group.count -= static_cast<int>(gone);
   }
   std::erase_if(fleet.groups, [](const DeviceGroup& group) { return group.count == 0; });
@@ -181,8 +221,10 @@ void Replanner::avoid_lost(Plan& target) const {
 plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) const {
   plan::Problem problem = problem_;
   problem.fleet = fleet_left();
+  problem.workload.services.clear();
   for (std::size_t s = 0; s < demand.size(); ++s) {
-    Service& service = problem.workload.services[s];
+    if (removed_[s]) continue;
+    Service& service = problem.workload.services.emplace_back(services()[s]);
     const std::int64_t longest = largest_size(service);
     service.traffic = traffic_at(service, demand[s].rate_per_s, problem.options.rule);
     service.size_drift.reset();
@@ -196,7 +238,7 @@ plan::PlanAnswer Replanner::previous_without(const std::vector<bool>& remixed) c
   // A service that the previous plan does not have is planned like a new one, buckets included.
   std::erase_if(previous.services, [&](const plan::ServicePlan& service) {
     for (std::size_t s = 0; s < remixed.size(); ++s) {
-      if (remixed[s] && services()[s].name == service.service) return true;
+      if ((remixed[s] || removed_[s]) && services()[s].name == service.service) return true;
     }
     return false;
   });
@@ -210,7 +252,7 @@ Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool fr
   if (current_) make_before_break(difference, answer.plan);
   avoid_lost(answer.plan);
   NewPlan made;
-  made.step = step_to(answer.plan);
+  made.step = step_between(current_ ? current_->plan : Plan{}, answer.plan);
   made.step.from_scratch = from_scratch;
   TANGRAM_TRY(auto deployment, sched::compile(answer.plan, problem_.workload, *problem_.latency));
   made.deployment = std::move(deployment);
@@ -227,8 +269,7 @@ void Replanner::make_before_break(const plan::Difference& difference, Plan& targ
   for (auto& device : target.devices) {
     const auto role =
         std::ranges::find_if(difference.devices, [&](const auto& entry) { return entry.after.name == device.name; });
-    // Nothing to protect: the device does not change, had no slices, or keeps serving.
-    if (role == difference.devices.end() || role->before.slices.empty() || keeps_a_replica(*role)) continue;
+    if (role == difference.devices.end() || !is_better_replaced(difference, *role)) continue;
     if (const auto name = free_name(device, taken); !name.empty()) {
       taken.insert(name);
       device.name = name;
@@ -247,18 +288,16 @@ std::string Replanner::free_name(const PlannedDevice& device, const std::set<std
     // Of a group without a limit, one name more than are taken is free for certain.
     const int most = group.count.value_or(static_cast<int>(taken.size()) + 1);
     for (int i = 0; i < most; ++i) {
-      std::string name = fmt::format("{}-{}", group.name.empty() ? group.type : group.name, i);
+      std::string name = device_name(group, i);
       if (!taken.contains(name)) return name;
     }
   }
   return {};
 }
 
-PlanStep Replanner::step_to(const Plan& target) const {
+PlanStep step_between(const Plan& from, const Plan& target) {
   std::map<std::string, const PlannedDevice*> before;
-  if (current_) {
-    for (const auto& device : current_->plan.devices) before[device.name] = &device;
-  }
+  for (const auto& device : from.devices) before[device.name] = &device;
   PlanStep step;
   for (const auto& device : target.devices) {
     bool used = false;

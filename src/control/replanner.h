@@ -15,6 +15,7 @@
 #include "plan/difference.h"
 #include "plan/problem.h"
 #include "sched/deployment.h"
+#include "sched/roster.h"
 
 namespace tangram::control {
 
@@ -29,6 +30,13 @@ struct PlanStep {
   bool from_scratch = false;
 };
 
+// What `target` has, and what it takes to get there from `from`.
+PlanStep step_between(const Plan& from, const Plan& target);
+
+// True if what the device is to become should be prepared on a free device instead: it keeps no replica, or some
+// service would be without any slice while it is cut. Such a device loads what it keeps once more, elsewhere.
+bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDifference& device);
+
 struct NewPlan {
   plan::PlanAnswer answer;
   sched::Deployment deployment;
@@ -39,7 +47,12 @@ class Replanner {
  public:
   // `problem` holds the fleet, the services, the latency model, the rule and, for Rule::certified, the certifier. What
   // it points to outlives this. Rates and input sizes of its services are replaced by those of each demand.
-  explicit Replanner(plan::Problem problem) : problem_(std::move(problem)) {}
+  explicit Replanner(plan::Problem problem)
+      : problem_(std::move(problem)), removed_(problem_.workload.services.size(), false) {}
+
+  // From now on plans are for these services. Demands have an entry for each of them, also for those that were removed.
+  void set_roster(sched::Roster roster);
+  bool removed(std::size_t service) const { return removed_[service]; }
 
   // Plans for `demand`, which has an entry for each service, and takes the answer for the running plan from then on.
   // `remixed[s]` says that the sizes of service s have changed: its buckets are chosen again. Nothing if the fleet
@@ -59,6 +72,7 @@ class Replanner {
   const std::optional<plan::PlanAnswer>& running() const { return current_; }
   // Another plan runs than the last one that was made: that was not put in force, or an earlier one is again.
   void set_running(std::optional<plan::PlanAnswer> plan) { current_ = std::move(plan); }
+  // By ServiceId, with those that were removed.
   const std::vector<Service>& services() const { return problem_.workload.services; }
 
  private:
@@ -71,9 +85,10 @@ class Replanner {
   std::optional<plan::PlanAnswer> on_fewer_cores(const plan::Problem& problem, const plan::PlanAnswer& answer) const;
   // Gives the devices of `target` that have the name of a lost one another name.
   void avoid_lost(Plan& target) const;
-  // The problem with the rates and sizes of `demand`.
+  // The problem with the rates and sizes of `demand`, without the services that were removed.
   plan::Problem problem_for(const std::vector<ServiceDemand>& demand) const;
-  // The running plan without the services that are `remixed`, which are then planned like new ones. Requires a plan.
+  // The running plan without the services that are `remixed`, which are then planned like new ones, and without those
+  // that were removed. Requires a plan.
   plan::PlanAnswer previous_without(const std::vector<bool>& remixed) const;
   // Gives the roles of `answer` to devices such that little moves, compiles it, and makes it the running plan.
   Result<std::optional<NewPlan>> adopt(plan::PlanAnswer answer, bool from_scratch);
@@ -83,10 +98,9 @@ class Replanner {
   // The first device of the fleet that may take the role of `device` and whose name is not in `taken`; empty if there
   // is none.
   std::string free_name(const PlannedDevice& device, const std::set<std::string>& taken) const;
-  // What `target` has, and what it takes to get there from the running plan.
-  PlanStep step_to(const Plan& target) const;
 
-  plan::Problem problem_;
+  plan::Problem problem_;                    // Its services by ServiceId.
+  std::vector<bool> removed_;                // By ServiceId.
   std::optional<plan::PlanAnswer> current_;  // The running plan.
   std::string reason_;                       // Why the last demand could not be carried.
   std::set<std::string> lost_;               // Names of devices.

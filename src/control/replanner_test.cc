@@ -99,5 +99,36 @@ TEST(Replanner, PlansForTheBurstsOfTheServicesFile) {
   EXPECT_GE((*for_bursts)->step.compute_slices, 2 * (*for_calm)->step.compute_slices);
 }
 
+// One device: `a` on a slice of one profile, `b` on a slice of another.
+Plan plan_of(const std::string& profile_a, const std::string& profile_b, int devices = 1) {
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  const auto profile = [&](const std::string& name) {
+    return static_cast<std::uint16_t>(*find_profile(geometry, name));
+  };
+  Plan plan;
+  for (int d = 0; d < devices; ++d) {
+    PlannedDevice device{"rack-" + std::to_string(d), "a100-80gb", geometry, {}};
+    device.slices.push_back({{profile(profile_a), 0}, {Replica{"a", {{1, 1}}, 1}}});
+    if (d == 0) device.slices.push_back({{profile(profile_b), 4}, {Replica{"b", {{1, 1}}, 1}}});
+    plan.devices.push_back(std::move(device));
+  }
+  return plan;
+}
+
+// The slice of b stays and the only slice of a grows in place: a would not be served meanwhile. With a further slice of
+// a on another device, which stays, it would.
+TEST(Replanner, ReplacesADeviceOnWhichAServiceWouldHaveNoSlice) {
+  const auto alone =
+      plan::diff(plan_of("1g.10gb", "1g.10gb"), plan_of("2g.20gb", "1g.10gb"), {.rename = false, .move = false});
+  ASSERT_TRUE(alone);
+  EXPECT_TRUE(is_better_replaced(*alone, alone->devices[0]));
+  Plan after = plan_of("2g.20gb", "1g.10gb", 2);
+  after.devices[1] = plan_of("1g.10gb", "1g.10gb", 2).devices[1];
+  const auto two = plan::diff(plan_of("1g.10gb", "1g.10gb", 2), after, {.rename = false, .move = false});
+  ASSERT_TRUE(two);
+  EXPECT_FALSE(is_better_replaced(*two, two->devices[0]));
+  EXPECT_FALSE(is_better_replaced(*two, two->devices[1]));
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -34,6 +34,20 @@ ServiceWatch::ServiceWatch(const Options& options, const Service& service, Servi
       surges_(options.surge),
       planned_(std::move(planned)) {}
 
+void ServiceWatch::set_service(const Service& service) {
+  promised_share_ = service.slo.percentile / 100;
+  burst_ratio_ = burst_ratio(service);
+}
+
+void ServiceWatch::recall(const Memory& memory) {
+  forecast_.recall(memory.forecast);
+  surges_.recall(memory.surge_peaks);
+  demand_ = memory.demand;
+  boost_ = memory.boost;
+  quiet_ = memory.quiet;
+  quiet_demand_ = memory.quiet_demand;
+}
+
 void ServiceWatch::look(std::uint64_t arrived, double seconds) {
   // The plan carries the bursts that the services file describes, so only more than such a burst is a surge.
   const auto demand = surges_.look(arrived, seconds, burst_ratio_ * planned_.rate_per_s);

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "control/demand.h"
 #include "control/observation.h"
@@ -33,6 +34,23 @@ class ServiceWatch {
   };
   // `planned` is what the running plan was made for.
   ServiceWatch(const Options& options, const Service& service, ServiceDemand planned);
+
+  // What the service promises and how its bursts look has changed; its forecast goes on.
+  void set_service(const Service& service);
+
+  // What is remembered of the service across a restart, beside what is planned for.
+  struct Memory {
+    RateForecast::Memory forecast = {};
+    std::vector<double> surge_peaks = {};
+    double demand = 0;
+    double boost = 0;
+    int quiet = 0;
+    double quiet_demand = 0;
+
+    bool operator==(const Memory&) const = default;
+  };
+  Memory memory() const { return {forecast_.memory(), surges_.peaks(), demand_, boost_, quiet_, quiet_demand_}; }
+  void recall(const Memory& memory);
 
   // A look of `seconds` brought `arrived` requests.
   void look(std::uint64_t arrived, double seconds);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <vector>
 
 namespace tangram::control {
 
@@ -30,6 +31,13 @@ class SurgeWatch {
 
   // A look of `seconds` brought `requests`. Answers the rate to plan for at once, or nothing if there is no surge.
   std::optional<double> look(std::uint64_t requests, double seconds, double planned_per_s);
+
+  // The heights of past surges, which are remembered across a restart.
+  std::vector<double> peaks() const { return {peaks_.begin(), peaks_.end()}; }
+  void recall(const std::vector<double>& peaks) {
+    peaks_.assign(peaks.begin(), peaks.end());
+    while (peaks_.size() > options_.surges_max) peaks_.pop_front();
+  }
 
  private:
   // Follows the surge that goes on: its height, and whether it has ended. Requires that one does.

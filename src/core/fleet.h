@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/geometry.h"
@@ -32,5 +33,13 @@ struct Fleet {
   std::vector<DeviceGroup> groups;
   SparePolicy spare = SparePolicy::none;
 };
+
+// The name of a device: that of its group and a number from 0 on, "rack1-3".
+std::string device_name(const DeviceGroup& group, int number);
+// The number of a device of the group by its name; nothing if the group has no such device. Only a number may follow
+// the group's name: rack-1-0 belongs to rack-1, and not to rack.
+std::optional<int> device_number(const DeviceGroup& group, std::string_view name);
+// All devices of the group by name; none if there is no limit to them.
+std::vector<std::string> device_names(const DeviceGroup& group);
 
 }  // namespace tangram

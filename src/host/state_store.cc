@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -73,7 +75,24 @@ Result<std::optional<std::string>> StateStore::read(const std::string& name) con
   return std::optional(std::string(text, bytes));
 }
 
+// A file that was deleted can still be written, and nobody would ever read it again. Another file of this name belongs
+// to somebody else.
+bool StateStore::still_there() const {
+  struct stat by_name {};
+  struct stat locked {};
+  return ::stat(lock_path().c_str(), &by_name) == 0 && ::fstat(lock_.get(), &locked) == 0 &&
+         by_name.st_ino == locked.st_ino && by_name.st_dev == locked.st_dev && ::access(path_.c_str(), F_OK) == 0;
+}
+
+std::string StateStore::lock_path() const { return (fs::path(path_).parent_path() / "gateway.lock").string(); }
+
 Result<Nothing> StateStore::write(const std::map<std::string, std::string>& texts) {
+  if (!still_there()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("{} was deleted or replaced while the server runs: nothing is remembered until it is "
+                             "started again",
+                             fs::path(path_).parent_path().string())};
+  }
   if (sqlite3_exec(database_.get(), "BEGIN", nullptr, nullptr, nullptr) != SQLITE_OK) {
     return problem("cannot be changed");
   }

@@ -26,7 +26,7 @@ class StateStore {
 
   // The text of this name; nothing if there is none.
   Result<std::optional<std::string>> read(const std::string& name) const;
-  // Writes all of them or none, and returns when they are on disk.
+  // Writes all of them or none, and returns when they are on disk. Errors: also that the folder was deleted.
   Result<Nothing> write(const std::map<std::string, std::string>& texts);
 
  private:
@@ -36,6 +36,9 @@ class StateStore {
 
   StateStore(Descriptor lock, std::string path) : lock_(std::move(lock)), path_(std::move(path)) {}
   Error problem(const char* what) const;
+  std::string lock_path() const;
+  // Whether the files have their names in the folder still.
+  bool still_there() const;
 
   Descriptor lock_;
   std::string path_;

@@ -58,5 +58,20 @@ TEST_F(StateStoreFile, SaysThatAFileIsNotOurs) {
   EXPECT_NE(store.error().message.find("gateway.db"), std::string::npos) << store.error().message;
 }
 
+// The open file would take the text, and nobody could read it again.
+TEST_F(StateStoreFile, SaysThatItsFolderWasDeleted) {
+  auto store = StateStore::open(path_);
+  ASSERT_TRUE(store && *store);
+  ASSERT_TRUE((**store).write({{"plan", "a"}}));
+  std::filesystem::remove_all(path_);
+  const auto gone = (**store).write({{"plan", "b"}});
+  ASSERT_FALSE(gone);
+  EXPECT_NE(gone.error().message.find("deleted"), std::string::npos);
+  // Another server has made a folder of this name.
+  auto other = StateStore::open(path_);
+  ASSERT_TRUE(other && *other);
+  EXPECT_FALSE((**store).write({{"plan", "c"}}));
+}
+
 }  // namespace
 }  // namespace tangram::host

@@ -53,11 +53,9 @@ std::optional<Objective> parse_objective(std::string_view name) {
 
 const DeviceGroup* group_of_name(const Fleet& fleet, std::string_view device) {
   for (const auto& group : fleet.groups) {
-    const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
-    if (!device.starts_with(prefix)) continue;
-    // Only a number may follow the prefix: rack-1-0 belongs to rack-1, and not to rack.
-    const auto number = device.substr(prefix.size());
-    if (!number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos) return &group;
+    DeviceGroup any = group;
+    any.count.reset();  // Also a number beyond the group's count names it.
+    if (device_number(any, device)) return &group;
   }
   return nullptr;
 }

@@ -40,6 +40,52 @@ void Corrections::keep(const Row& before, const std::vector<Cell>& cells, const 
   }
 }
 
+namespace {
+
+constexpr double kPpb = 1e9;
+// Beyond this factor nothing was ever learned: kOutlier limits each step.
+constexpr std::int64_t kFactorPpbMax = 1'000'000'000'000;
+
+}  // namespace
+
+std::vector<CorrectionMemory> Corrections::memory() const {
+  std::vector<CorrectionMemory> memory;
+  for (const Row& row : rows_) {
+    for (std::size_t b = 0; b < row.edges.size(); ++b) {
+      for (std::uint32_t c = 0; c < row.cells.classes; ++c) {
+        const Cell& cell = cells_[row.cells.begin + b * row.cells.classes + c];
+        if (cell.spread < 0) continue;  // Nothing was measured.
+        memory.push_back({row.kind, row.service, row.edges[b], c, std::llround(cell.factor * kPpb),
+                          std::llround(cell.spread * kPpb)});
+      }
+    }
+  }
+  return memory;
+}
+
+std::optional<CorrectionPlace> Corrections::find(const CorrectionMemory& remembered) const {
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    const Row& row = rows_[r];
+    if (row.kind != remembered.kind || row.service != remembered.service) continue;
+    const auto edge = std::ranges::find(row.edges, remembered.edge);
+    if (edge == row.edges.end() || remembered.samples_class >= row.cells.classes) continue;
+    return CorrectionPlace{r, static_cast<std::size_t>(edge - row.edges.begin()), remembered.samples_class};
+  }
+  return std::nullopt;
+}
+
+bool Corrections::set(const CorrectionPlace& place, std::int64_t factor_ppb, std::int64_t spread_ppb) {
+  if (place.row >= rows_.size() || place.bucket >= rows_[place.row].edges.size() ||
+      place.samples_class >= rows_[place.row].cells.classes) {
+    return false;
+  }
+  if (factor_ppb <= 0 || factor_ppb > kFactorPpbMax || spread_ppb < 0 || spread_ppb > kFactorPpbMax) return false;
+  const Extent& cells = rows_[place.row].cells;
+  cells_[cells.begin + place.bucket * cells.classes + place.samples_class] = {static_cast<double>(factor_ppb) / kPpb,
+                                                                              static_cast<double>(spread_ppb) / kPpb};
+  return true;
+}
+
 // Moves a factor above 1 back towards the prediction. Factors below 1 block nothing and stay.
 void Corrections::doubt(std::size_t row, std::size_t bucket, std::int32_t samples, double spread) {
   if (weight_ == 0) return;

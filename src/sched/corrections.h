@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,25 @@
 #include "sched/sample_class.h"
 
 namespace tangram::sched {
+
+// One correction of a run time, in terms that hold beyond a deployment: what a system remembers across a restart.
+struct CorrectionMemory {
+  std::string kind;  // Of the slices.
+  ServiceId service;
+  std::int64_t edge = 0;  // Of the bucket.
+  std::uint32_t samples_class = 0;
+  std::int64_t factor_ppb = 0;  // In billionths: whole numbers are the same in every file and recording.
+  std::int64_t spread_ppb = 0;  // Negative: not known.
+
+  bool operator==(const CorrectionMemory&) const = default;
+};
+
+// Where a correction is in the deployment in force.
+struct CorrectionPlace {
+  std::size_t row = 0;
+  std::size_t bucket = 0;
+  std::uint32_t samples_class = 0;
+};
 
 // Smoothed corrections of the predictions: the factor between the measured and the predicted mean run time, and how far
 // run times spread. One pair for each row (a service on a pool), bucket and class of batch sizes.
@@ -47,6 +67,13 @@ class Corrections {
   // admission reject every request, so that nothing would be measured again.
   void doubt(std::size_t row, std::size_t bucket, std::int32_t samples, double spread);
   bool on() const { return weight_ != 0; }
+
+  // What was measured so far, in the order of the rows.
+  std::vector<CorrectionMemory> memory() const;
+  // Where a remembered correction belongs now; nothing if the deployment has no such slices, service or bucket.
+  std::optional<CorrectionPlace> find(const CorrectionMemory& remembered) const;
+  // Sets one; false, and nothing happens, if there is no such place or the numbers make no sense.
+  bool set(const CorrectionPlace& place, std::int64_t factor_ppb, std::int64_t spread_ppb);
 
  private:
   // A run longer than this many times its expectation counts as this many: the machine or a process stalled.

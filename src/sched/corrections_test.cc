@@ -46,5 +46,27 @@ TEST(Corrections, LearnHowFarRunTimesSpread) {
   EXPECT_NEAR(corrections.factor(0, 0, 1), 1, 0.01);
 }
 
+// What is remembered is found again where kind, service and bucket are the same, whatever their numbers.
+TEST(Corrections, AreRememberedBeyondADeployment) {
+  Corrections before(0.1);
+  before.resize(deployment("x/1g", {10, 20}));
+  before.learn(0, 1, 3, 2, 0.25);
+  const auto memory = before.memory();
+  ASSERT_EQ(memory.size(), 1U);
+  EXPECT_EQ(memory[0].edge, 20);
+  EXPECT_EQ(memory[0].factor_ppb, 1'100'000'000);
+  Corrections after(0.1);
+  after.resize(deployment("x/1g", {20, 30}));
+  const auto place = after.find(memory[0]);
+  ASSERT_TRUE(place);
+  EXPECT_TRUE(after.set(*place, memory[0].factor_ppb, memory[0].spread_ppb));
+  EXPECT_DOUBLE_EQ(after.factor(0, 0, 3), 1.1);
+  EXPECT_EQ(after.memory()[0].spread_ppb, memory[0].spread_ppb);
+  after.resize(deployment("x/2g", {20}));
+  EXPECT_FALSE(after.find(memory[0]));
+  EXPECT_FALSE(after.set({1, 0, 0}, 1'000'000'000, 0));
+  EXPECT_FALSE(after.set({0, 0, 0}, 0, 0));
+}
+
 }  // namespace
 }  // namespace tangram::sched

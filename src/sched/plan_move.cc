@@ -205,7 +205,7 @@ PoolService translate(const PoolService& entry, std::span<const std::int64_t> ol
 }
 
 MovePlan plan_move(const Deployment& old, std::span<const SliceState> slices, Deployment next) {
-  TANGRAM_CHECK(next.services.size() == old.services.size(), "a plan is for the services that are served");
+  TANGRAM_CHECK(next.services.size() >= old.services.size(), "a plan is for all services that are known");
   return MovePlanner(old, slices, std::move(next)).plan();
 }
 

@@ -36,8 +36,9 @@ struct MovePlan {
   std::vector<MoveStep> steps;
 };
 
-// The way from `old`, whose slices are `slices`, to `next`, which is for the same services in the same order. A slice
-// stays if the next plan has one at the same place, of the same kind and with the same batch limits.
+// The way from `old`, whose slices are `slices`, to `next`, which has the same services in the same order, and perhaps
+// further ones behind them. A slice stays if the next plan has one at the same place, of the same kind and with the
+// same batch limits.
 MovePlan plan_move(const Deployment& old, std::span<const SliceState> slices, Deployment next);
 
 // The plan's buckets have changed: an entry in terms of `new_edges`, where each new bucket runs as the old bucket that

@@ -57,6 +57,16 @@ class RecordedScheduler {
               recorder_.write_event("reshaped", {device.value(), ok ? 1 : 0});
             });
   }
+  bool on_correction(const CorrectionPlace& place, std::int64_t factor_ppb, std::int64_t spread_ppb) {
+    bool known = false;
+    deliver([&] { known = scheduler_.on_correction(place, factor_ppb, spread_ppb); },
+            [&] {
+              recorder_.write_event("correction",
+                                    {static_cast<std::int64_t>(place.row), static_cast<std::int64_t>(place.bucket),
+                                     place.samples_class, factor_ppb, spread_ppb});
+            });
+    return known;
+  }
   void on_plan_ready(const Deployment& next) {
     deliver([&] { scheduler_.on_plan_ready(next); }, [&] { recorder_.write_plan(next); });
   }

@@ -218,6 +218,44 @@ TEST(Recording, DoesNotTakeARecallByAPlanForARequest) {
   EXPECT_TRUE(report->same) << report->recorded << " / " << report->replayed;
 }
 
+// A gateway that was restarted begins with what it had learned, and a reload brings a service that it did not have:
+// both are replayed. A correction of a place that is not there is no recording of ours.
+TEST(Recording, HoldsCorrectionsAndServicesThatWereAdded) {
+  std::string text;
+  TinyWorld world;
+  {
+    RecordedScheduler recorded(world, small_deployment(), {}, [&](std::string_view line) { text += line; });
+    EXPECT_TRUE(recorded.on_correction({0, 1, 2}, 1'500'000'000, 40'000'000));
+    EXPECT_DOUBLE_EQ(recorded.scheduler().state().corrections.factor(0, 1, 3), 1.5);
+    Deployment next = small_deployment();
+    next.services.push_back(next.services[0]);
+    next.services[1].name = "b";
+    for (auto& pool : next.pools) {
+      pool.services.push_back(pool.services[0]);
+      pool.services[1].service = pool.services[1].model.copy = ServiceId(1);
+    }
+    recorded.on_plan_ready(next);
+    while (!world.reshaping.empty()) {
+      const DeviceId device = world.reshaping.back();
+      world.reshaping.pop_back();
+      recorded.on_reshaped(device, true);
+    }
+    Request request;
+    request.service = ServiceId(1);
+    request.size = 20;
+    request.deadline = kTimeZero + 50ms;
+    recorded.on_arrival(request);
+    EXPECT_EQ(world.running.size(), 1u);
+  }
+  const auto report = replay("r", text);
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->same) << report->difference_line << ": " << report->recorded << " / " << report->replayed;
+  EXPECT_TRUE(report->complete);
+  std::string wrong = text;
+  wrong.replace(wrong.find("correction 0 1"), 14, "correction 9 1");
+  EXPECT_FALSE(replay("r", wrong));
+}
+
 // Without a sink there is nothing between the scheduler and the World.
 TEST(Recording, IsOffWithoutASink) {
   TinyWorld world;

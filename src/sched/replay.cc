@@ -156,7 +156,7 @@ class Player {
   bool play_plan(std::string_view text) {
     const auto next = read_deployment(text);
     if (!next || recorded_->scheduler().moving()) return false;
-    if (next->services.size() != recorded_->scheduler().state().deployment.services.size()) return false;
+    if (next->services.size() < recorded_->scheduler().state().deployment.services.size()) return false;
     recorded_->on_plan_ready(*next);
     return true;
   }
@@ -169,6 +169,12 @@ class Player {
     if (word == "wake" && n.empty()) {
       recorded_->on_wake();
       return true;
+    }
+    if (word == "correction" && n.size() == 5) {
+      if (std::ranges::any_of(n, [](std::int64_t number) { return number < 0; }) || n[2] > UINT32_MAX) return false;
+      return recorded_->on_correction(
+          {static_cast<std::size_t>(n[0]), static_cast<std::size_t>(n[1]), static_cast<std::uint32_t>(n[2])}, n[3],
+          n[4]);
     }
     if (word == "ending" && n.empty()) {
       recorded_->on_ending();

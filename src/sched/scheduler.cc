@@ -279,6 +279,13 @@ void Scheduler::on_returned(SliceId id) {
   on_restarted(id, true);
 }
 
+bool Scheduler::on_correction(const CorrectionPlace& place, std::int64_t factor_ppb, std::int64_t spread_ppb) {
+  begin();
+  const bool known = state_.corrections.on() && state_.corrections.set(place, factor_ppb, spread_ppb);
+  finish();
+  return known;
+}
+
 // ---- Plans ----
 
 // The new plan is in force at once, for admission and queues as well; devices follow one by one. Requests are taken out

@@ -105,11 +105,15 @@ class Scheduler {
   // A recalled slice is back, empty: it serves again.
   void on_returned(SliceId slice);
 
+  // A correction of run times that was remembered from an earlier run. False: there is no such place.
+  bool on_correction(const CorrectionPlace& place, std::int64_t factor_ppb, std::int64_t spread_ppb);
+
   // ---- Plans ----
 
-  // A new plan for the same services. Slices that stay as they are keep running; the others drain, their devices are
-  // re-cut one by one, and requests are served by the slices that are there. Devices keep their order; one plan moves
-  // at a time: requires !moving().
+  // A new plan for the same services, by their ids, and perhaps further ones. One that the plan has no replica of
+  // (it was removed) loses its slices, and its waiting requests are rejected. Slices that stay as they are keep
+  // running; the others drain, their devices are re-cut one by one, and requests are served by the slices that are
+  // there. Devices keep their order; one plan moves at a time: requires !moving().
   void on_plan_ready(Deployment next);
   // The answer to World::reshape. New slices serve at once; a device that failed `reshapes_max` times is given up.
   void on_reshaped(DeviceId device, bool ok);

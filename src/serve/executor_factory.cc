@@ -21,7 +21,12 @@ ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<S
       workers_(loop, clock, log),
       remotes_(loop, clock, log),
       commands_(loop, clock, log, remotes_) {
-  for (const auto& model : models_) signatures_.push_back(&model.signature);
+  signatures_.resize(std::max(models_.capacity(), models_.size()));
+  take_models();
+}
+
+void ExecutorFactory::take_models() {
+  for (std::size_t i = 0; i < models_.size(); ++i) signatures_[i] = &models_[i].signature;
 }
 
 namespace {

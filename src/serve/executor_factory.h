@@ -30,6 +30,8 @@ class ExecutorFactory {
   // Makes the executor of a slice that has left serve as `slice`, which has the same cut: its process goes on, and only
   // the models that differ are loaded and unloaded. False: it cannot.
   bool change(const LiveWorld& world, SliceId slice, const sched::Place& place, engines::Executor& executor) const;
+  // Reads the models again: a reload has added some.
+  void take_models();
   // Replaces the credentials that other servers identify us by.
   void set_remote_caller(const engines::RemoteCaller& caller);
   // From now on a worker that cannot start is tried again instead of ending the server.
@@ -58,7 +60,7 @@ class ExecutorFactory {
 
   const ServerConfig& config_;
   const std::vector<ServedModel>& models_;
-  std::vector<const Signature*> signatures_;  // By service.
+  std::vector<const Signature*> signatures_;  // By service, null beyond the last. Executors look into it: never moves.
   engines::RemoteCaller remote_caller_;
   worker::Workers workers_;
   engines::Remotes remotes_;

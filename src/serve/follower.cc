@@ -29,6 +29,8 @@ constexpr int kPlannerNice = 5;
 constexpr std::size_t kSizesMax = 4096;
 // How often devices are looked at, whatever the length of a look.
 constexpr Duration kWatchEvery = std::chrono::seconds(1);
+// How often capacity is looked at while a plan moves: all sizes that are planned for are looked up.
+constexpr Duration kCapacityEvery = std::chrono::milliseconds(20);
 
 std::string joined(const std::vector<std::string>& reasons) { return fmt::format("{}", fmt::join(reasons, "; ")); }
 
@@ -55,17 +57,31 @@ Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce p
       look_every_(setup.controller.observe_interval()),
       next_look_(kTimeZero + look_every_),
       controller_(std::move(setup.controller)) {
-  for (const auto& service : setup.services) {
-    names_.push_back(service.name);
-    size_max_.push_back(largest_size(service));
+  describe_ = std::move(setup.describe);
+  roster_ = sched::Roster::of({std::move(setup.services)});
+  set_services(roster_);
+  fleet_ = std::move(setup.fleet);
+  // A group without a limit may have any device.
+  const bool limited = std::ranges::all_of(fleet_.groups, [](const DeviceGroup& g) { return g.count.has_value(); });
+  for (const auto& group : fleet_.groups) {
+    const auto names = limited ? device_names(group) : std::vector<std::string>{};
+    devices_.insert(devices_.end(), names.begin(), names.end());
   }
-  devices_ = std::move(setup.devices);
+  mail_.memory = controller_.memory();
   if (const auto& past = setup.past) {
-    follow_.set_past({past->moves, past->moves_undone, past->paused, past->held, past->last_reason});
-    hours_.add(past->device_hours, past->slice_hours);
+    control::Follow::Past before{
+        past->moves, past->moves_undone, past->paused, past->held, past->last_reason, std::move(setup.previous), {}};
+    for (const double ago_s : past->moves_ago_s) before.moves_ago.push_back(from_seconds(ago_s));
+    follow_.set_past(std::move(before));
+    hours_.add(past->device_hours, past->slice_hours, past->group_hours);
+    auto line = step_line("follow_resumed", follow_.running().step);
+    line.integer("was_moving", past->moving ? 1 : 0);
+    log_.write(line);
+  } else {
+    auto line = step_line("follow_started", follow_.running().step);
+    log_.write(line);
   }
   if (setup.save) writer_ = std::make_unique<SavedWriter>(setup.save);
-  since_.services.resize(names_.size());
   look_call_.owner = this;
   look_call_.work = [this](LiveWorld& world, ControlCall&) { look(world); };
   plan_call_.owner = this;
@@ -80,6 +96,18 @@ Follower::~Follower() {
   }
   changed_.notify_all();
   thread_.join();
+}
+
+void Follower::set_services(const sched::Roster& roster) {
+  names_.clear();
+  size_max_.clear();
+  served_.clear();
+  for (const auto& service : roster.workload.services) {
+    if (!roster.removed[names_.size()]) served_.push_back(names_.size());
+    names_.push_back(service.name);
+    size_max_.push_back(largest_size(service));
+  }
+  since_.services.resize(names_.size());
 }
 
 // ---- Counting ----
@@ -107,6 +135,10 @@ void Follower::ended(const Call& call, const Outcome& outcome) {
 void Follower::work(LiveWorld& world, TimePoint now) {
   // Devices come and go while a plan moves, and once more when it has.
   const bool moves = world.scheduler().moving();
+  if ((moves && now >= next_capacity_) || moves != moving_) {
+    capacity_.note(world.scheduler().state(), world.time());
+    next_capacity_ = now + kCapacityEvery;
+  }
   if (moves || moving_) hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
   moving_ = moves;
   if (!moves) notice_end_of_move(world);
@@ -129,7 +161,8 @@ void Follower::look(LiveWorld& world) {
   control::Observation seen = take_observation(world);
   // Looks stay on their grid, so that windows end where the simulator's do. Those that were missed are left out.
   next_look_ += ((world.time() - next_look_) / look_every_ + 1) * look_every_;
-  if (const auto back = follow_.on_observed(seen)) begin(world, *back);
+  // Where it cannot begin, the log has the reason, and the old plan stays.
+  if (const auto back = follow_.on_observed(seen)) (void)begin(world, *back);
   // The controller makes no plan while something moves; nor does it while a plan could not be put in force.
   seen.moving |= !follow_.wants_plans(world.time());
   send(seen, false);
@@ -146,19 +179,49 @@ control::Observation Follower::take_observation(const LiveWorld& world) {
 }
 
 void Follower::save(const LiveWorld& world) {
-  if (writer_ == nullptr) return;
+  if (writer_ != nullptr) writer_->put(saved(world));
+}
+
+SavedFollowing Follower::saved(const LiveWorld& world) const {
   SavedFollowing saved;
+  // Of the services that are served, in their order: a next run knows no others.
+  const auto of_served = [&](const auto& by_id) {
+    auto result = std::decay_t<decltype(by_id)>();
+    for (const std::size_t s : served_) {
+      if (s < by_id.size()) result.push_back(by_id[s]);
+    }
+    return result;
+  };
   if (follow_.standing().plan) saved.plan = follow_.standing().plan->plan;
-  saved.services = names_;
-  saved.planned = follow_.standing().planned;
+  saved.services = of_served(names_);
+  saved.planned = of_served(follow_.standing().planned);
+  if (const auto& before = follow_.previous(); before && before->standing.plan) {
+    saved.previous = SavedPlan{before->standing.plan->plan, of_served(before->standing.planned),
+                               fmt::format("{}", fmt::join(before->step.reasons, "; "))};
+  }
+  saved.moving = world.scheduler().moving();
+  {
+    const host::MutexLock lock(mutex_);
+    saved.watches = of_served(mail_.memory);
+  }
+  // The planning thread has not seen services that were added a moment ago.
+  saved.watches.resize(saved.services.size());
+  for (auto& correction : world.scheduler().state().corrections.memory()) {
+    const auto place = std::ranges::find(served_, correction.service.index());
+    if (place == served_.end()) continue;
+    correction.service = ServiceId(static_cast<std::uint32_t>(place - served_.begin()));
+    saved.corrections.push_back(std::move(correction));
+  }
+  for (const Duration ago : follow_.recent_moves(world.time())) saved.moves_ago_s.push_back(to_seconds(ago));
   saved.device_hours = hours_.device_hours(world.time());
   saved.slice_hours = hours_.slice_hours(world.time());
+  saved.group_hours = hours_.group_hours(world.time());
   saved.moves = follow_.moves();
   saved.moves_undone = follow_.moves_undone();
   saved.paused = follow_.paused();
   saved.held = follow_.held();
   saved.last_reason = follow_.last_reason();
-  writer_->put(std::move(saved));
+  return saved;
 }
 
 std::set<std::string> Follower::devices_down(const LiveWorld& world) const {
@@ -199,14 +262,20 @@ void Follower::watch_devices(LiveWorld& world) {
     }
   }
   for (const auto& [name, since] : down_since_) {
-    if (world.time() - since >= lost_after_) lost_.emplace(name, world.time());
+    // Where it is said that the device is gone, nobody has to wait whether its slices come back.
+    if (world.is_dead(name) || world.time() - since >= lost_after_) lost_.emplace(name, world.time());
   }
   const bool again = std::exchange(retell_lost_, false) && !lost_.empty();
   if (back == 0 && lost_.size() == before && !again) return;
   std::set<std::string> names;
   for (const auto& [name, at] : lost_) names.insert(name);
-  log_.write(
-      host::LogLine(host::LogLevel::warning, "devices_lost").text("devices", fmt::format("{}", fmt::join(names, " "))));
+  if (names.empty()) {
+    host::LogLine line(host::LogLevel::info, "devices_back");
+    log_.write(line);
+  } else {
+    log_.write(host::LogLine(host::LogLevel::warning, "devices_lost")
+                   .text("devices", fmt::format("{}", fmt::join(names, " "))));
+  }
   {
     const host::MutexLock lock(mutex_);
     mail_.lost = std::move(names);
@@ -248,6 +317,14 @@ void Follower::notice_end_of_move(const LiveWorld& world) {
   if (follow_.state() != control::FollowState::moving || world.scheduler().moving()) return;
   follow_.on_moved(world.time());
   retell_lost_ = true;
+  capacity_.note(world.scheduler().state(), world.time());
+  for (const auto& each : capacity_.shorts()) {
+    log_.write(host::LogLine(host::LogLevel::warning, "capacity_short")
+                   .text("model", names_[each.service.index()])
+                   .number("needed_per_s", each.needed_per_s)
+                   .number("lowest_per_s", each.lowest_per_s)
+                   .number("lasted_s", to_seconds(each.lasted)));
+  }
   log_.write(host::LogLine(host::LogLevel::info, "follow_moved")
                  .integer("devices", static_cast<std::int64_t>(
                                          control::fleet_use_of(world.scheduler().state(), world.time()).devices)));
@@ -264,34 +341,107 @@ void Follower::take_plan(LiveWorld& world) {
     line.text("mode", to_string(follow_.mode())).number("took_s", took_s_);
     log_.write(line);
   }
-  if (const auto move = follow_.on_planned(std::move(planned), world.time(), urgent_)) begin(world, *move);
+  if (const auto move = follow_.on_planned(std::move(planned), world.time(), urgent_)) {
+    (void)begin(world, *move);
+  }
   answer_planner();
 }
 
-void Follower::begin(LiveWorld& world, const control::FollowMove& move) {
+Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& move) {
   const auto begun = put_in_force_(world, move.plan.deployment);
   if (!begun) {
     follow_.on_failed(move, begun.error().message);
     log_.write(host::LogLine(host::LogLevel::error, "follow_not_moved").text("reason", begun.error().message));
-    return;
+    return begun;
   }
+  const std::vector<control::ServiceDemand> planned_before = follow_.standing().planned;
   follow_.on_begun(move, world.time());
   auto line = step_line(move.undo ? "follow_taken_back" : "follow_moving", move.plan.step);
   log_.write(line);
   hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
+  // What both plans are for: a service that is removed, or that gets less from now on, needs no more than that.
+  std::vector<control::ServiceDemand> needed = follow_.standing().planned;
+  for (std::size_t s = 0; s < needed.size(); ++s) {
+    const double before = s < planned_before.size() ? planned_before[s].rate_per_s : 0;
+    needed[s].rate_per_s = std::min(needed[s].rate_per_s, before);
+  }
+  capacity_.begin(std::move(needed), world.time());
   moving_ = true;
   save(world);
   const host::MutexLock lock(mutex_);
   mail_.standing = follow_.standing();
+  return Nothing{};
+}
+
+// ---- Other services ----
+
+Result<Nothing> Follower::prepare(const sched::Roster& roster) {
+  const Error ends{ErrorCode::unavailable, "the server ends"};
+  Preparation preparation{roster, {}};
+  const auto before = describe_(roster_.workload);
+  const auto expected = describe_(roster.workload);
+  for (std::size_t s = 0; s < expected.size(); ++s) {
+    // A service whose traffic is described as before keeps the forecast that was made from what arrived.
+    const bool known = s < before.size() && !roster_.removed[s] && before[s] == expected[s];
+    preparation.demand.push_back(known ? std::nullopt : std::optional(expected[s]));
+  }
+  const host::MutexLock lock(mutex_);
+  if (mail_.ending) return ends;
+  mail_.preparation = std::move(preparation);
+  mail_.prepared.reset();
+  changed_.notify_all();
+  while (!mail_.prepared && !mail_.ending) changed_.wait(mutex_);
+  if (!mail_.prepared) return ends;
+  if (*mail_.prepared) roster_ = roster;
+  return *mail_.prepared;
+}
+
+void Follower::stop_preparing() {
+  {
+    const host::MutexLock lock(mutex_);
+    mail_.ending = true;
+  }
+  changed_.notify_all();
+}
+
+void Follower::plan_for(Preparation preparation) {
+  before_ = controller_;
+  auto made = controller_.set_roster(std::move(preparation.roster), preparation.demand);
+  if (made) {
+    planned_ = control::RunningPlan{std::move(made->deployment), controller_.standing(), std::move(made->step)};
+  } else {
+    before_.reset();
+  }
+  {
+    const host::MutexLock lock(mutex_);
+    mail_.awaits_world = made.ok();
+    mail_.prepared = made ? Result<Nothing>(Nothing{}) : Result<Nothing>(made.error());
+  }
+  changed_.notify_all();
+}
+
+// Somebody has asked for this: neither the mode nor a pause, a freeze or the pace stands against it.
+Result<Nothing> Follower::put_prepared_in_force(LiveWorld& world, const sched::Roster& roster) {
+  notice_end_of_move(world);
+  const control::FollowMove move{*std::exchange(planned_, std::nullopt), false};
+  const auto begun = begin(world, move);
+  if (begun) {
+    set_services(roster);
+    follow_.on_services_changed(roster.workload.services);
+    save(world);
+  } else {
+    const host::MutexLock lock(mutex_);
+    mail_.abandoned = true;
+  }
+  answer_planner();
+  return begun;
 }
 
 void Follower::command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call) {
   notice_end_of_move(world);
   Result<Nothing> done = Nothing{};
   const auto move_if = [&](const Result<control::FollowMove>& move) {
-    if (!move) return Result<Nothing>(move.error());
-    begin(world, *move);
-    return Result<Nothing>(Nothing{});
+    return move ? begin(world, *move) : Result<Nothing>(move.error());
   };
   switch (command) {
     case FollowCommand::pause: done = follow_.pause(); break;
@@ -308,6 +458,7 @@ void Follower::command(LiveWorld& world, FollowCommand command, const std::strin
                      fmt::format("the fleet has no device {}; it has {}", device, fmt::join(devices_, ", "))};
       } else if (emulated_) {
         world.set_dead(device, command == FollowCommand::lose);
+        next_watch_ = world.time();
       } else {
         done = Error{ErrorCode::invalid, "only devices of an emulated fleet (--cuts emulated) are lost by command"};
       }
@@ -343,6 +494,12 @@ FollowReport Follower::report(const LiveWorld& world) const {
     report.proposal = FollowReport::Proposal{proposal->step.devices, proposal->step.reasons};
   }
   for (const auto& [name, at] : lost_) report.lost.push_back(name);
+  for (const auto& each : capacity_.shorts()) {
+    report.shorts.push_back(
+        {names_[each.service.index()], each.needed_per_s, each.lowest_per_s, to_seconds(each.lasted)});
+  }
+  report.cost = control::cost_of(fleet_, hours_, world.time());
+  if (writer_ != nullptr) report.state_problem = writer_->problem();
   const host::MutexLock lock(mutex_);
   report.plans_refused = mail_.plans_refused;
   report.refusal = mail_.refusal;
@@ -377,16 +534,30 @@ void Follower::plan() {
     Mail task;
     {
       const host::MutexLock lock(mutex_);
-      while (!mail_.stopping && (mail_.awaits_world || (!mail_.seen && !mail_.lost))) changed_.wait(mutex_);
+      while (!mail_.stopping && (mail_.awaits_world || (!mail_.seen && !mail_.lost && !mail_.preparation))) {
+        changed_.wait(mutex_);
+      }
       if (mail_.stopping) return;
-      task.seen = std::exchange(mail_.seen, std::nullopt);
+      if (std::exchange(mail_.abandoned, false)) controller_ = *before_;
+      before_.reset();
+      task.preparation = std::exchange(mail_.preparation, std::nullopt);
       task.standing = std::exchange(mail_.standing, std::nullopt);
+    }
+    if (task.standing) controller_.set_standing(std::move(*task.standing));
+    if (task.preparation) {
+      plan_for(std::move(*task.preparation));
+      continue;
+    }
+    {
+      const host::MutexLock lock(mutex_);
+      task.seen = std::exchange(mail_.seen, std::nullopt);
       task.lost = std::exchange(mail_.lost, std::nullopt);
       task.lost_at = mail_.lost_at;
       // The loss comes first; a plan that was asked for comes with the next look.
       if (!task.lost) task.now = std::exchange(mail_.now, false);
     }
-    if (task.standing) controller_.set_standing(std::move(*task.standing));
+    // What was seen before services were added has no counts of them.
+    if (task.seen) task.seen->services.resize(controller_.service_count());
     const auto begun = std::chrono::steady_clock::now();
     const int refused_before = controller_.plans_refused();
     std::optional<control::NewPlan> made;
@@ -403,6 +574,7 @@ void Follower::plan() {
       const host::MutexLock lock(mutex_);
       mail_.plans_refused = static_cast<std::uint64_t>(controller_.plans_refused());
       mail_.refusal = controller_.refusal();
+      mail_.memory = controller_.memory();
       mail_.awaits_world = made.has_value();
     }
     // Every look asks again while the fleet is too small; the log has each reason once.

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "control/capacity_watch.h"
 #include "control/controller.h"
 #include "control/fleet_use.h"
 #include "control/follow.h"
@@ -46,6 +47,15 @@ struct FollowReport {
   std::uint64_t plans_refused = 0;  // The fleet could not carry what was wanted.
   std::string refusal;              // Why, the last time.
   std::vector<std::string> lost;    // Devices that are planned around.
+  struct Short {
+    std::string service;
+    double needed_per_s = 0;
+    double lowest_per_s = 0;
+    double lasted_s = 0;
+  };
+  std::vector<Short> shorts;  // Services that fell short of what is needed in the last move.
+  control::FleetCost cost;    // And device-hours by type.
+  std::string state_problem;  // Why what a restart needs could not be kept; empty: it is, or nothing is to be.
   struct Proposal {
     int devices = 0;
     std::vector<std::string> reasons;
@@ -63,10 +73,13 @@ class Follower final : public ControlOwner {
     // A device of which a slice does not come back within this time is lost. It is tried again after the pause.
     Duration lost_after = std::chrono::seconds(15);
     Duration lost_pause = std::chrono::minutes(10);
-    bool emulated = false;                    // Devices may be lost and restored by command.
-    std::vector<std::string> devices = {};    // All of the fleet; empty: there is no limit to them.
-    std::optional<SavedFollowing> past = {};  // Of the run before; its plan is `first`.
+    bool emulated = false;                              // Devices may be lost and restored by command.
+    Fleet fleet = {};                                   // Whose devices the plans use.
+    std::optional<SavedFollowing> past = {};            // Of the run before; its plan is `first`, ...
+    std::optional<control::RunningPlan> previous = {};  // ... and this is what its last move can be taken back to.
     SavedWriter::Write save = {};  // Keeps what a next run needs, on a thread of its own. Empty: nothing is kept.
+    // What the descriptions of services say to expect of them at this time, for those that a reload brings. Any thread.
+    std::function<std::vector<control::ServiceDemand>(const Workload&)> describe = {};
   };
   // Moves the world to another plan. Errors: it cannot, and nothing has changed.
   using PutInForce = std::function<Result<Nothing>(LiveWorld&, const sched::Deployment&)>;
@@ -88,10 +101,24 @@ class Follower final : public ControlOwner {
   FollowReport report(const LiveWorld& world) const EXCLUDES(mutex_);
   // A device is broken, or works again: it is planned around at once, or used again. Inside step().
   void on_device_news(LiveWorld& world, const DeviceNews& news);
+  // Puts the plan of prepare() in force. Errors: it cannot be; nothing has changed then.
+  Result<Nothing> put_prepared_in_force(LiveWorld& world, const sched::Roster& roster) EXCLUDES(mutex_);
+
+  // ---- The thread of a reload ----
+
+  // Has a plan made for other services, and waits for it. Errors: the fleet cannot carry them, or the server ends.
+  // After a success nothing else is planned until put_prepared_in_force().
+  Result<Nothing> prepare(const sched::Roster& roster) EXCLUDES(mutex_);
+  // Any thread. From now on prepare() answers at once that the server ends.
+  void stop_preparing() EXCLUDES(mutex_);
 
   void on_controlled(ControlCall* call) override;
 
  private:
+  struct Preparation {
+    sched::Roster roster;
+    std::vector<std::optional<control::ServiceDemand>> demand;  // Of those that are new or described otherwise.
+  };
   // What the planning thread has to do, and what came of it.
   struct Mail {
     std::optional<control::Observation> seen;  // Not looked at yet; several looks add up.
@@ -99,17 +126,22 @@ class Follower final : public ControlOwner {
     std::optional<control::Standing> standing;
     std::optional<std::set<std::string>> lost;  // Devices that cannot be used, if that has changed.
     TimePoint lost_at;                          // When `lost` changed.
-    bool awaits_world = false;                  // A plan was posted and is not answered yet.
+    std::optional<Preparation> preparation;     // Services to plan for instead of those that are known, ...
+    std::optional<Result<Nothing>> prepared;    // ... and what came of it.
+    bool abandoned = false;                     // The prepared plan was not put in force.
+    bool awaits_world = false;                  // A plan was posted or prepared and is not answered yet.
+    bool ending = false;                        // See stop_preparing().
     bool stopping = false;
     std::uint64_t plans_refused = 0;
     std::string refusal;
+    std::vector<control::ServiceWatch::Memory> memory;  // Of the controller, after its last look.
   };
 
   // A look, inside step(): counts go to the guard and to the planning thread.
   void look(LiveWorld& world);
   // The plan of the planning thread, inside step().
   void take_plan(LiveWorld& world);
-  void begin(LiveWorld& world, const control::FollowMove& move) EXCLUDES(mutex_);
+  Result<Nothing> begin(LiveWorld& world, const control::FollowMove& move) EXCLUDES(mutex_);
   // What was counted since the last time, which starts again.
   control::Observation take_observation(const LiveWorld& world);
   // Devices of which a slice is not ready, or of which the plan in force wants slices and there are none.
@@ -117,7 +149,8 @@ class Follower final : public ControlOwner {
   // Devices that are lost, or back; the planning thread is told of a change.
   void watch_devices(LiveWorld& world) EXCLUDES(mutex_);
   // Hands what a next run needs to the writer.
-  void save(const LiveWorld& world);
+  void save(const LiveWorld& world) EXCLUDES(mutex_);
+  SavedFollowing saved(const LiveWorld& world) const EXCLUDES(mutex_);
   // Whether a lost device may be used again.
   bool may_return(const LiveWorld& world, const std::string& device, TimePoint lost_at) const;
   // A move that has ended is reported to `follow_`.
@@ -127,13 +160,19 @@ class Follower final : public ControlOwner {
   void send(const control::Observation& seen, bool now) EXCLUDES(mutex_);
   // The body of the planning thread.
   void plan() EXCLUDES(mutex_);
+  // Plans for other services; the planning thread.
+  void plan_for(Preparation preparation) EXCLUDES(mutex_);
+  // Takes the names and limits of the services over.
+  void set_services(const sched::Roster& roster);
 
   Inbox& inbox_;
   host::LogWriter& log_;
   PutInForce put_in_force_;
-  std::vector<std::string> names_;       // Of the services.
-  std::vector<std::int64_t> size_max_;   // Their largest inputs.
+  std::vector<std::string> names_;      // Of the services.
+  std::vector<std::int64_t> size_max_;  // Their largest inputs.
+  Fleet fleet_;
   std::vector<std::string> devices_;     // Of the fleet; empty: there is no limit to them.
+  std::vector<std::size_t> served_;      // Ids of the services that are not removed.
   std::unique_ptr<SavedWriter> writer_;  // Null: nothing is kept.
   control::Follow follow_;
   Duration lost_after_;
@@ -144,10 +183,12 @@ class Follower final : public ControlOwner {
   std::map<std::string, bool> broken_;  // Devices that the driver gave up, by name: until it says that they work.
   bool retell_lost_ = false;  // The plan around a lost device may have been vetoed: the planner is told again.
   control::FleetHours hours_;
-  control::Observation since_;  // Counts since the last look.
+  control::CapacityWatch capacity_;  // Of the move that goes on, or of the last one.
+  control::Observation since_;       // Counts since the last look.
   Duration look_every_;
   TimePoint next_look_;
-  TimePoint next_watch_;  // Of the devices.
+  TimePoint next_watch_;     // Of the devices.
+  TimePoint next_capacity_;  // While a plan moves.
   bool look_posted_ = false;
   bool moving_ = true;  // As of the last work(); at the start, so that the first use is noted.
   ControlCall look_call_;
@@ -159,7 +200,10 @@ class Follower final : public ControlOwner {
   mutable host::Mutex mutex_;
   host::CondVar changed_;
   Mail mail_ GUARDED_BY(mutex_);
-  control::Controller controller_;  // The planning thread's, once it runs.
+  control::Controller controller_;             // The planning thread's, once it runs.
+  std::optional<control::Controller> before_;  // ... and what it was before prepare(), until that is settled.
+  std::function<std::vector<control::ServiceDemand>(const Workload&)> describe_;
+  sched::Roster roster_;  // Of the last prepare() that was settled; the thread of a reload.
   std::thread thread_;
 };
 

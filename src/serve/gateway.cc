@@ -259,16 +259,24 @@ Reply reply_to(const AccessDenial& denial) {
 }
 
 Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
-    : models_(models), config_(std::move(config)), refused_(models.size() + 1) {
-  for (const auto& model : models_) by_name_.emplace(model.name, &model);
+    : models_(models), config_(std::move(config)), refused_(std::max(models.size(), models.capacity()) + 1) {
+  take_models();
+}
+
+// Removed models stay in the index, marked: one that returns has the place that it had.
+void Gateway::take_models() {
+  if (!indices_.empty() && indices_.back()->size() == models_.size()) return;
+  auto index = std::make_unique<ModelIndex>();
+  for (const auto& model : models_) index->emplace(model.name, &model);
+  by_name_.store(index.get(), std::memory_order_release);
+  indices_.push_back(std::move(index));
 }
 
 // ---- Requests that end before the scheduler ----
 
-// Counters are indexed by the position of the model in models_, with one more place at the end for requests whose model
-// is not known. Requires that `model` points into models_.
+// Counters are indexed by service, with one more place at the end for requests whose model is not known.
 std::size_t Gateway::refusal_place(const ServedModel* model) const {
-  return model == nullptr ? models_.size() : static_cast<std::size_t>(model - models_.data());
+  return model == nullptr ? refused_.size() - 1 : static_cast<std::size_t>(model - models_.data());
 }
 
 std::uint64_t Gateway::refused_count(const ServedModel* model, RequestRefusal why) const {
@@ -291,8 +299,9 @@ void Gateway::tell_of_refused(const RefusedRequest& refused) {
 }
 
 const ServedModel* Gateway::find_model(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : found->second;
+  const ModelIndex& index = *by_name_.load(std::memory_order_acquire);
+  const auto found = index.find(name);
+  return found == index.end() || found->second->removed != 0 ? nullptr : found->second;
 }
 
 // ---- Addresses ----

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -170,7 +171,10 @@ class Gateway {
  public:
   Gateway(const std::vector<ServedModel>& models, GatewayConfig config);
 
+  // Null: there is none, or it was removed. Any thread.
   const ServedModel* find_model(std::string_view name) const;
+  // Reads the models again: a reload has added some. The thread of the world.
+  void take_models();
   const std::vector<ServedModel>& models() const { return models_; }
   const std::string& version() const { return config_.version; }
 
@@ -219,6 +223,7 @@ class Gateway {
   Traffic traffic;
 
  private:
+  using ModelIndex = std::map<std::string, const ServedModel*, std::less<>>;
   using RefusalCounts = std::array<std::atomic<std::uint64_t>, kRequestRefusals.size()>;
 
   // The index into refused_. Null: an unknown model, which has the last place.
@@ -242,8 +247,11 @@ class Gateway {
 
   const std::vector<ServedModel>& models_;
   GatewayConfig config_;
-  std::map<std::string, const ServedModel*, std::less<>> by_name_;
-  std::vector<RefusalCounts> refused_;  // By model; the last place is for unknown models.
+  // Never changed: take_models() makes another one, and readers may still hold the one before. A server takes at most
+  // kServicesAddedMax further models, which limits how many of these there are.
+  std::vector<std::unique_ptr<const ModelIndex>> indices_;
+  std::atomic<const ModelIndex*> by_name_{nullptr};  // The newest.
+  std::vector<RefusalCounts> refused_;               // By model; the last place is for unknown models.
   Follower* follower_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};

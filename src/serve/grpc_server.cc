@@ -368,7 +368,7 @@ bool begin_statistics(Statistics& rpc) {
   return rpc.ask([&rpc, only](LiveWorld& world, ControlCall&) {
     // Models, services and their counters have the same index.
     for (std::size_t i = 0; i < world.models().size(); ++i) {
-      if (only != nullptr && only != &world.models()[i]) continue;
+      if (world.models()[i].removed != 0 || (only != nullptr && only != &world.models()[i])) continue;
       write_statistics(world.models()[i], world.ledger().services()[i], *rpc.response.add_model_stats());
     }
   });
@@ -379,7 +379,7 @@ bool begin_index(Index& rpc) {
   return rpc.ask([&rpc](LiveWorld& world, ControlCall&) {
     for (const auto& model : world.models()) {
       const std::string why_not = world.why_not_ready(model.service);
-      if (rpc.request.ready() && !why_not.empty()) continue;
+      if (model.removed != 0 || (rpc.request.ready() && !why_not.empty())) continue;
       auto* entry = rpc.response.add_models();
       entry->set_name(model.name);
       entry->set_version(std::string(kModelVersion));

@@ -1,6 +1,7 @@
 // The counters of the LiveWorld: how requests ended, and what slices ran.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Ledger {
   void grow(std::size_t slices) {
     if (slices > slices_.size()) slices_.resize(slices);
   }
+  // Reloads bring new services.
+  void grow_services(std::size_t services) { services_.resize(std::max(services, services_.size())); }
 
  private:
   std::int64_t wall_start_ms_;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -38,7 +39,8 @@ LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel
       config_(std::move(config)),
       ledger_(models.size(), deployment.places.size(), config_.wall_start_ms),
       runs_(deployment.places.size(), config_.make_executor, inbox_),
-      loaded_(models.size(), true) {
+      loaded_(models.size(), true),
+      in_flight_by_(models.size(), 0) {
   TANGRAM_CHECK(deployment.services.size() == models.size(), "every service is a model");
   // The call table cannot hold more, so the scheduler must not accept more.
   config_.scheduler.requests_max = std::min(config_.scheduler.requests_max, kCallsMax);
@@ -75,6 +77,13 @@ void LiveWorld::open_slices() {
     starting_.push_back(slice);
     recorded_->on_slice_lost(slice);
     ledger_.forget_restarts(slice);
+  }
+}
+
+void LiveWorld::recall(const std::vector<sched::CorrectionMemory>& corrections) {
+  for (const auto& remembered : corrections) {
+    const auto place = scheduler().state().corrections.find(remembered);
+    if (place) recorded_->on_correction(*place, remembered.factor_ppb, remembered.spread_ppb);
   }
 }
 
@@ -147,11 +156,17 @@ void LiveWorld::arrive(ControlCall* call) {
 
 void LiveWorld::arrive(Call* call) {
   const ServedModel& model = *call->model;
+  // It was removed while the request was read.
+  if (model.removed != 0) {
+    return answer_problem(call, CallStatus::not_found,
+                          fmt::format("Request for unknown model: '{}' is not found", model.name));
+  }
   if (!loaded_[model.service.index()]) {
     return answer_problem(call, CallStatus::unavailable, fmt::format("model '{}' is unloaded", model.name));
   }
   if (in_flight() == kCallsMax) return answer_problem(call, CallStatus::refused, "too many requests are in flight");
   call->arrived = now_;
+  ++in_flight_by_[model.service.index()];
   if (config_.on_arrived) config_.on_arrived(*call);
   if (must_wait(*call)) {
     hold(call);
@@ -245,6 +260,7 @@ void LiveWorld::end(Call* call, const Request& request, const Outcome& outcome) 
   const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
   if (!answered) explain_unanswered(*call, request, outcome, never_in_time);
   ledger_.count_ended(*call, outcome, never_in_time, now_);
+  --in_flight_by_[call->model->service.index()];
   if (config_.on_resolved) config_.on_resolved(*call, outcome, now_);
   call->owner->on_answered(call);
 }
@@ -474,15 +490,21 @@ void LiveWorld::close_gone_slices() {
 // There is no training beside a live world: lend() does nothing, so a lent slice is back as soon as it is asked for.
 void LiveWorld::recall(SliceId slice) { events_.add(now_, WorldEventKind::returned, slice.value()); }
 
-// Errors leave everything as it was. Models and counters are indexed by service, so the services and their order must
-// stay the same.
+void LiveWorld::take_models() {
+  ledger_.grow_services(models_.size());
+  loaded_.resize(models_.size(), true);
+  in_flight_by_.resize(models_.size(), 0);
+}
+
+// Errors leave everything as it was. Models and counters are indexed by service, so a service keeps its index, and new
+// ones follow behind.
 Result<Nothing> LiveWorld::change_plan(const sched::Deployment& next) {
   if (scheduler().moving()) return Error{ErrorCode::unavailable, "the server is still moving to another plan"};
   const auto& served = scheduler().state().deployment.services;
-  const bool same =
-      std::ranges::equal(served, next.services, {}, &sched::DeployedService::name, &sched::DeployedService::name);
-  if (!same)
-    return Error{ErrorCode::invalid, "the services have other names or another order, which requires a restart"};
+  const bool known = next.services.size() == models_.size() && served.size() <= next.services.size() &&
+                     std::ranges::equal(served, std::span(next.services).first(served.size()), {},
+                                        &sched::DeployedService::name, &sched::DeployedService::name);
+  if (!known) return Error{ErrorCode::invalid, "the plan is for other services than those that are known"};
   recorded_->on_plan_ready(next);
   ++plans_applied_;
   return Nothing{};

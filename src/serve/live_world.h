@@ -74,6 +74,9 @@ class LiveWorld final : private sched::World {
   //
   // Makes the executors of all slices, and starts those that are not ready. Before the first step().
   void open_slices();
+  // Takes corrections of run times that were remembered from an earlier run, where the plan has a place for them.
+  // Before the first step().
+  void recall(const std::vector<sched::CorrectionMemory>& corrections);
   // Slices of the first plan that have not been ready yet.
   std::size_t slices_starting() const { return starting_.size(); }
   // Handles everything that is due at `now`, which never goes back.
@@ -92,7 +95,11 @@ class LiveWorld final : private sched::World {
   void set_loaded(ServiceId service, bool loaded) { loaded_[service.index()] = loaded; }
   // Why the service cannot be used now; empty if it can.
   std::string why_not_ready(ServiceId service) const;
-  // Moves to another plan for the same services, in the same order. Requests that are here are served meanwhile.
+  // There are more models than before: they are known from now on, and served by the next plan.
+  void take_models();
+  // Requests of the service that are neither answered nor refused.
+  std::size_t in_flight(ServiceId service) const { return in_flight_by_[service.index()]; }
+  // Moves to another plan, for all services that are known, by their ids. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
   // Stops taking work: queued background requests are rejected, everything else in flight is served.
   void begin_drain() { recorded_->on_ending(); }
@@ -176,8 +183,9 @@ class LiveWorld final : private sched::World {
   HeldCalls held_;
   DeviceWarmup warmup_;
   std::size_t restarting_ = 0;
-  std::vector<SliceId> starting_;  // Of the first plan, and not ready yet.
-  std::vector<bool> loaded_;       // By service.
+  std::vector<SliceId> starting_;          // Of the first plan, and not ready yet.
+  std::vector<bool> loaded_;               // By service.
+  std::vector<std::size_t> in_flight_by_;  // By service: requests that are held or in the call table.
   std::uint64_t plans_applied_ = 0;
   std::set<std::string> dead_;  // Names of devices; see set_dead().
 };

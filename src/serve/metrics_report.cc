@@ -121,6 +121,7 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
   std::vector<ServiceRow> rows;
   for (std::size_t i = 0; i < world.models().size(); ++i) {
     const ServedModel& model = world.models()[i];
+    if (model.removed != 0) continue;
     rows.push_back({world, model, world.ledger().services()[i], label("service", model.name)});
   }
   for (const ServiceFamily& family : kServiceFamilies) {
@@ -142,7 +143,9 @@ void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
                  gateway.refused_count(model, static_cast<RequestRefusal>(k)));
     }
   };
-  for (const auto& model : world.models()) of_model(model.name, &model);
+  for (const auto& model : world.models()) {
+    if (model.removed == 0) of_model(model.name, &model);
+  }
   of_model("", nullptr);
 }
 
@@ -290,7 +293,20 @@ void follow_metrics(PrometheusText& out, const LiveWorld& world, const Follower&
   };
   one("tangram_follow_plan_devices", "gauge", "Devices with a replica, by the plan in force.",
       static_cast<double>(report.plan_devices));
-  one("tangram_follow_device_hours_total", "counter", "Hours of devices in use since the start.", report.device_hours);
+  // Hours of different types of devices are no sum.
+  if (report.cost.device_hours.size() < 2) {
+    one("tangram_follow_device_hours_total", "counter", "Hours of devices in use since the start.",
+        report.device_hours);
+  }
+  out.family("tangram_follow_type_hours_total", "counter", "Hours of devices in use, by device type.");
+  for (const auto& [type, hours] : report.cost.device_hours) {
+    out.sample("tangram_follow_type_hours_total", label("type", type), hours);
+  }
+  if (report.cost.priced) {
+    one("tangram_follow_cost_total", "counter", "What the devices in use have cost, by the prices of the fleet.",
+        report.cost.cost);
+    one("tangram_follow_cost_per_hour", "gauge", "What the devices in use cost an hour.", report.cost.cost_per_hour);
+  }
   one("tangram_follow_moves_total", "counter", "Moves to another plan.", report.moves);
   one("tangram_follow_moves_undone_total", "counter", "Moves that were taken back.", report.moves_undone);
   one("tangram_follow_plans_refused_total", "counter", "Times that the fleet could not carry what was wanted.",

@@ -8,11 +8,13 @@
 
 #include <utility>
 
+#include "serve/live_world.h"
+
 namespace tangram::serve {
 
 void Reloader::ask() {
   asked_ = true;
-  wake_();
+  hooks_.wake();
 }
 
 void Reloader::begin_if_asked() {
@@ -38,18 +40,35 @@ void Reloader::run() {
   // std::function must be copyable, and the result of reading need not be.
   const auto files = std::make_shared<const Result<ReloadedFiles>>(read());
   // Applied as a whole or not at all: a file that cannot be read leaves the others unused, too.
-  call_.work = [this, files](LiveWorld& world, ControlCall&) {
-    const Result<Nothing> taken = *files ? take_(world, **files) : Result<Nothing>(files->error());
-    if (!taken) {
-      log_.write(host::LogLine(host::LogLevel::error, "reload_failed").text("reason", taken.error().message));
-    }
-    reloads_.end(number_, taken ? "" : taken.error().message);
-  };
+  call_.work = [this, files](LiveWorld& world, ControlCall&) { take(world, *files); };
   inbox_.post(&call_);
+}
+
+void Reloader::take(LiveWorld& world, const Result<ReloadedFiles>& files) {
+  settling_ = files && hooks_.settled && !hooks_.settled(world, *files);
+  if (settling_) {
+    look_at_ = world.time() + kSettlePause;
+    return;
+  }
+  const Result<Nothing> taken = files ? hooks_.take(world, *files) : Result<Nothing>(files.error());
+  if (!taken) {
+    log_.write(host::LogLine(host::LogLevel::error, "reload_failed").text("reason", taken.error().message));
+  } else if (files->plan) {
+    roster_ = files->plan->roster;
+  }
+  reloads_.end(number_, taken ? "" : taken.error().message);
+}
+
+void Reloader::work(TimePoint now) {
+  if (now < next_due()) return;
+  posted_ = true;
+  inbox_.post(&call_, false);
 }
 
 void Reloader::on_controlled(ControlCall*) {
   // On the thread of the world, after the work.
+  posted_ = false;
+  if (settling_) return;
   running_ = false;
   if (std::exchange(again_, false)) ask();
 }
@@ -71,8 +90,10 @@ Result<ReloadedFiles> Reloader::read() const {
     files.remote_caller = std::move(caller);
   }
   if (config_.reload) {
-    TANGRAM_TRY(auto next, config_.reload());
-    files.deployment = std::move(next);
+    TANGRAM_TRY(auto next, config_.reload(roster_));
+    // Last: a plan that is made is put in force.
+    if (!next.deployment && hooks_.prepare) TANGRAM_RETURN_IF_ERROR(hooks_.prepare(next.roster));
+    files.plan = std::move(next);
   }
   return files;
 }

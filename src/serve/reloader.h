@@ -1,8 +1,9 @@
 // Reads the files of a server again, beside its loop.
 //
 // A thread of its own reads them; what they say comes back to the thread of the world as a control call, and counts
-// from then on as a whole or not at all. One reload runs at a time. A request that comes meanwhile is remembered,
-// because what is being read may be older than the request.
+// from then on as a whole or not at all. Services that the files no longer have are refused to clients first, and the
+// rest waits until their requests are answered. One reload runs at a time. A request that comes meanwhile is
+// remembered, because what is being read may be older than the request.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ namespace tangram::serve {
 
 // The contents of the files. Nothing: that file is not reloaded.
 struct ReloadedFiles {
-  std::optional<sched::Deployment> deployment;
+  std::optional<ReloadedPlan> plan;
   std::optional<Security> security;
   std::shared_ptr<const host::TlsContext> tls;  // Of `security`, made.
   std::optional<engines::RemoteCaller> remote_caller;
@@ -33,13 +34,30 @@ struct ReloadedFiles {
 
 class Reloader final : public ControlOwner {
  public:
-  // Applies what was read, on the thread of the world. Errors: it cannot be applied, and nothing has changed.
-  using Take = std::function<Result<Nothing>(LiveWorld&, const ReloadedFiles&)>;
+  struct Hooks {
+    // Has a plan made for the services, where the files have none. The thread of the reload. Errors: there is none.
+    // May be empty.
+    std::function<Result<Nothing>(const sched::Roster&)> prepare;
+    // Whether what was read can be applied now. Refuses services that it no longer has to clients. The thread of the
+    // world, as of take. May be empty: always.
+    std::function<bool(LiveWorld&, const ReloadedFiles&)> settled;
+    // Applies what was read. Errors: it cannot be applied, and nothing has changed.
+    std::function<Result<Nothing>(LiveWorld&, const ReloadedFiles&)> take;
+    // Wakes the loop of the world.
+    std::function<void()> wake;
+  };
+  // How long to wait between two looks whether what was read can be applied.
+  static constexpr Duration kSettlePause = std::chrono::milliseconds(20);
 
-  // All outlive it. `wake` wakes the loop of the world.
-  Reloader(const ServerConfig& config, Inbox& inbox, Reloads& reloads, host::LogWriter& log, Take take,
-           std::function<void()> wake)
-      : config_(config), inbox_(inbox), reloads_(reloads), log_(log), take_(std::move(take)), wake_(std::move(wake)) {
+  // All outlive it. `roster`: the services that are known.
+  Reloader(const ServerConfig& config, Inbox& inbox, Reloads& reloads, host::LogWriter& log, sched::Roster roster,
+           Hooks hooks)
+      : config_(config),
+        inbox_(inbox),
+        reloads_(reloads),
+        log_(log),
+        hooks_(std::move(hooks)),
+        roster_(std::move(roster)) {
     call_.owner = this;
   }
   ~Reloader() override { join(); }
@@ -53,6 +71,9 @@ class Reloader final : public ControlOwner {
   void ask();
   // Begins the reload that was asked for, if any. The thread of the world.
   void begin_if_asked();
+  // Looks again whether what was read can be applied. The thread of the world.
+  void work(TimePoint now);
+  TimePoint next_due() const { return settling_ && !posted_ ? look_at_ : kTimeNever; }
   // Waits until nothing is being read.
   void join();
 
@@ -63,15 +84,20 @@ class Reloader final : public ControlOwner {
   Result<ReloadedFiles> read() const;
   // The body of the thread: reads, and posts the result to the world.
   void run();
+  // Applies what was read, or lets it wait. Inside step().
+  void take(LiveWorld& world, const Result<ReloadedFiles>& files);
 
   const ServerConfig& config_;
   Inbox& inbox_;
   Reloads& reloads_;
   host::LogWriter& log_;
-  Take take_;
-  std::function<void()> wake_;
+  Hooks hooks_;
+  sched::Roster roster_;  // Of the last reload that was taken. Belongs to whichever of thread and world has the turn.
   std::atomic<bool> asked_{false};
   bool running_ = false;      // From the start of the thread until its call is done. The thread of the world.
+  bool settling_ = false;     // What was read waits until it can be applied.
+  bool posted_ = false;       // ... and call_ is on its way.
+  TimePoint look_at_;         // When to look again.
   bool again_ = false;        // Asked for while another one was running.
   std::uint64_t number_ = 0;  // Of the last request that the running reload answers.
   std::thread thread_;

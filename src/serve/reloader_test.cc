@@ -19,13 +19,15 @@ struct Reloading {
         deployment(test::deployment()),
         models(served_models(deployment, test::workload(), "emulated")),
         world(deployment, models, LiveWorldConfig{}),
-        reloader(
-            config, world.inbox(), reloads, log,
-            [this](LiveWorld&, const ReloadedFiles&) {
-              ++taken;
-              return Result<Nothing>(Nothing{});
-            },
-            [this] { ++woken; }) {}
+        reloader(config, world.inbox(), reloads, log, sched::Roster::of(test::workload()),
+                 {.prepare = {},
+                  .settled = [this](LiveWorld&, const ReloadedFiles&) { return settled; },
+                  .take =
+                      [this](LiveWorld&, const ReloadedFiles&) {
+                        ++taken;
+                        return Result<Nothing>(Nothing{});
+                      },
+                  .wake = [this] { ++woken; }}) {}
 
   // Until the world has the answer of the reload that runs.
   void finish() {
@@ -39,19 +41,23 @@ struct Reloading {
   LiveWorld world;
   Reloads reloads;
   host::LogWriter log{memfd_create("log", 0)};
+  bool settled = true;
   int taken = 0;
   int woken = 0;
   Reloader reloader;
 };
 
-ServerConfig with_reload(std::function<Result<sched::Deployment>()> reload) {
+ServerConfig with_reload(std::function<Result<ReloadedPlan>(const sched::Roster&)> reload) {
   ServerConfig config;
   config.reload = std::move(reload);
   return config;
 }
 
+// The files as they were.
+Result<ReloadedPlan> same_files(const sched::Roster& now) { return ReloadedPlan{now, test::deployment()}; }
+
 TEST(Reloader, PutsInForceWhatTheFilesSay) {
-  Reloading reloading(with_reload([] { return Result<sched::Deployment>(test::deployment()); }));
+  Reloading reloading(with_reload(same_files));
   const std::uint64_t number = reloading.reloads.ask();
   reloading.reloader.begin_if_asked();  // Nobody has asked the reloader yet.
   reloading.reloader.ask();
@@ -64,8 +70,8 @@ TEST(Reloader, PutsInForceWhatTheFilesSay) {
 }
 
 TEST(Reloader, ChangesNothingWhereAFileIsWrong) {
-  Reloading reloading(with_reload([] {
-    return Result<sched::Deployment>(Error{ErrorCode::invalid, "plan.json: not a plan"});
+  Reloading reloading(with_reload([](const sched::Roster&) {
+    return Result<ReloadedPlan>(Error{ErrorCode::invalid, "plan.json: not a plan"});
   }));
   reloading.reloads.ask();
   reloading.reloader.ask();
@@ -75,10 +81,32 @@ TEST(Reloader, ChangesNothingWhereAFileIsWrong) {
   EXPECT_EQ(reloading.reloads.report().problem, "plan.json: not a plan");
 }
 
+// Requests of a service that goes are answered first: what was read waits, and is looked at again after a pause.
+TEST(Reloader, WaitsUntilWhatWasReadCanBeApplied) {
+  Reloading reloading(with_reload(same_files));
+  reloading.settled = false;
+  const std::uint64_t number = reloading.reloads.ask();
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 0);
+  EXPECT_EQ(reloading.reloads.report().ended, 0u);
+  EXPECT_EQ(reloading.reloader.next_due(), kTimeZero + Reloader::kSettlePause);
+  reloading.reloader.work(kTimeZero + Reloader::kSettlePause);
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 0);
+  reloading.settled = true;
+  reloading.reloader.work(kTimeZero + 2 * Reloader::kSettlePause);
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 1);
+  EXPECT_EQ(reloading.reloads.report().ended, number);
+  EXPECT_EQ(reloading.reloader.next_due(), kTimeNever);
+}
+
 // The second request comes while the first reload runs. What that reads may be older than the request, so the files are
 // read again: two reloads, and not three.
 TEST(Reloader, ReadsAgainForARequestThatCameMeanwhile) {
-  Reloading reloading(with_reload([] { return Result<sched::Deployment>(test::deployment()); }));
+  Reloading reloading(with_reload(same_files));
   reloading.reloader.ask();
   reloading.reloader.begin_if_asked();
   reloading.reloader.ask();

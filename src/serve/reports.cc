@@ -190,7 +190,9 @@ Json devices_status(const sched::Deployment& deployment) {
 
 Json services_status(const LiveWorld& world) {
   Json list = Json::array();
-  for (std::size_t i = 0; i < world.models().size(); ++i) list.push_back(service_status(world, i));
+  for (std::size_t i = 0; i < world.models().size(); ++i) {
+    if (world.models()[i].removed == 0) list.push_back(service_status(world, i));
+  }
   return list;
 }
 
@@ -198,11 +200,22 @@ Json follow_status(const LiveWorld& world, const Follower& follower) {
   const FollowReport report = follower.report(world);
   Json proposal = nullptr;
   if (report.proposal) proposal = {{"devices", report.proposal->devices}, {"reasons", report.proposal->reasons}};
+  Json shorts = Json::array();
+  for (const auto& each : report.shorts) {
+    shorts.push_back({{"service", each.service},
+                      {"needed_per_s", each.needed_per_s},
+                      {"lowest_per_s", each.lowest_per_s},
+                      {"lasted_s", each.lasted_s}});
+  }
   return {{"mode", report.mode},
           {"state", report.state},
           {"plan_devices", report.plan_devices},
-          {"device_hours", report.device_hours},
+          // Of one type; hours of different types are no sum.
+          {"device_hours", report.cost.device_hours.size() > 1 ? Json(nullptr) : Json(report.device_hours)},
+          {"device_hours_by_type", report.cost.device_hours},
           {"slice_hours", report.slice_hours},
+          {"cost", report.cost.priced ? Json(report.cost.cost) : Json(nullptr)},
+          {"cost_per_hour", report.cost.priced ? Json(report.cost.cost_per_hour) : Json(nullptr)},
           {"moves", report.moves},
           {"moves_undone", report.moves_undone},
           {"moving", report.moving},
@@ -210,7 +223,9 @@ Json follow_status(const LiveWorld& world, const Follower& follower) {
           {"proposal", proposal},
           {"plans_refused", report.plans_refused},
           {"refusal", report.refusal},
-          {"lost", report.lost}};
+          {"lost", report.lost},
+          {"capacity_short", shorts},
+          {"state_problem", report.state_problem}};
 }
 
 }  // namespace
@@ -248,7 +263,7 @@ std::uint64_t waiting_of(const LiveWorld& world, ServiceId service) {
 std::string model_statistics(const LiveWorld& world, const ServedModel* only) {
   Json list = Json::array();
   for (std::size_t i = 0; i < world.models().size(); ++i) {
-    if (only != nullptr && only != &world.models()[i]) continue;
+    if (world.models()[i].removed != 0 || (only != nullptr && only != &world.models()[i])) continue;
     list.push_back(statistics_of(world.models()[i], world.ledger().services()[i]));
     // An extension under our own prefix, which clients of the protocol ignore.
     list.back()["tangram_background"] = background_report(world, world.models()[i].service);
@@ -261,7 +276,7 @@ std::string repository_index(const LiveWorld& world, bool only_ready) {
   Json list = Json::array();
   for (const auto& model : world.models()) {
     const std::string why_not = world.why_not_ready(model.service);
-    if (only_ready && !why_not.empty()) continue;
+    if (model.removed != 0 || (only_ready && !why_not.empty())) continue;
     list.push_back({{"name", model.name},
                     {"version", kModelVersion},
                     {"state", why_not.empty() ? "READY" : "UNAVAILABLE"},

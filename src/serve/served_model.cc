@@ -1,7 +1,7 @@
 // What clients know about a service, and what a reload may not change about it.
 //
-// Calls in flight, connections and workers hold pointers and copies of these values. So a reload may change the plan
-// and the Slos, but not the model, its weights, the tensors or the default priority of a service: that needs a restart.
+// Calls in flight, connections and workers hold pointers and copies of these values. So a reload may change the plan,
+// the Slos and priorities, but not the model, its weights or the tensors of a service: that needs a restart.
 
 #include "serve/served_model.h"
 
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "sched/roster.h"
 #include "sched/scheduler.h"
 
 namespace tangram::serve {
@@ -32,9 +33,6 @@ std::string change_of_service(const Service& served, const Service& next) {
   if (served.engine != next.engine || served.command != next.command || served.remotes != next.remotes) {
     return "another engine";
   }
-  if (served.priority != next.priority) {
-    return fmt::format("another priority, {} instead of {}", next.priority, served.priority);
-  }
   // With a variable axis the constant is never used, so a change of it does not matter.
   const bool axis_tells = std::ranges::any_of(served.signature().inputs, has_variable_axis);
   if (!axis_tells && size_fixed_of(served) != size_fixed_of(next)) {
@@ -45,36 +43,45 @@ std::string change_of_service(const Service& served, const Service& next) {
 
 }  // namespace
 
+ServedModel served_model(const Service& service, ServiceId id, const std::string& engine) {
+  ServedModel model;
+  model.service = id;
+  model.name = service.name;
+  model.network = service.model;
+  model.weights = service.weights.empty() ? service.model : service.weights;
+  model.platform = service.engine == ServiceEngine::unnamed ? engine : std::string(to_string(service.engine));
+  model.command = service.command;
+  model.signature = service.signature();
+  model.size_fixed = size_fixed_of(service);
+  model.priority = service.priority;
+  return model;
+}
+
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine) {
-  // The index of a service is its id, in the workload, the deployment and everywhere in serve.
   std::vector<ServedModel> models;
+  // Connections and calls point to models, so those that a reload adds must not move them.
+  models.reserve(workload.services.size() + sched::kServicesAddedMax);
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
-    const Service& service = workload.services[i];
-    models.push_back(
-        {.service = ServiceId(static_cast<std::uint32_t>(i)),
-         .name = service.name,
-         .network = service.model,
-         .weights = service.weights.empty() ? service.model : service.weights,
-         .platform = service.engine == ServiceEngine::unnamed ? engine : std::string(to_string(service.engine)),
-         .command = service.command,
-         .signature = service.signature(),
-         .size_fixed = size_fixed_of(service),
-         .samples_max = deployment.services[i].samples_max,
-         .priority = service.priority});
+    models.push_back(served_model(workload.services[i], ServiceId(static_cast<std::uint32_t>(i)), engine));
+    models.back().samples_max = deployment.services[i].samples_max;
   }
   return models;
 }
 
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next) {
-  // Different numbers of services are detected with the names, where the plan is applied.
-  const std::size_t both = std::min(served.services.size(), next.services.size());
-  for (std::size_t i = 0; i < both; ++i) {
-    if (served.services[i].name != next.services[i].name) return Nothing{};  // Whoever takes the plan refuses that.
-    const std::string change = change_of_service(served.services[i], next.services[i]);
+  for (const auto& service : next.services) {
+    const auto before = std::ranges::find(served.services, service.name, &Service::name);
+    if (before == served.services.end()) {
+      // Its servers and commands were read at the start.
+      if (service.engine == ServiceEngine::unnamed) continue;
+      return Error{ErrorCode::invalid,
+                   fmt::format("service '{}' is new and names an engine, which requires a restart", service.name)};
+    }
+    const std::string change = change_of_service(*before, service);
     if (change.empty()) continue;
     return Error{ErrorCode::invalid,
-                 fmt::format("service '{}' has {}, which requires a restart", served.services[i].name, change)};
+                 fmt::format("service '{}' has {}, which requires a restart", service.name, change)};
   }
   return Nothing{};
 }

@@ -47,18 +47,21 @@ struct ServedModel {
   Signature signature;
   std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
   SharedNumber samples_max = 1;  // Of one request, by the plan in force.
-  std::int32_t priority = 0;
+  SharedNumber priority = 0;     // Of requests that say nothing of theirs.
+  SharedNumber removed = 0;      // Not 0: the service was removed by a reload; clients are told that it does not exist.
 };
 
 // The one version that every model has.
 inline constexpr std::string_view kModelVersion = "1";
 
-// The services of a deployment as clients see them. `engine` is what they are told runs the models.
+// A service as clients see it. `engine` is what they are told runs the models.
+ServedModel served_model(const Service& service, ServiceId id, const std::string& engine);
+// All services of a deployment, by ServiceId. There is room for those that reloads add: models never move.
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine);
-// What clients and workers know about services must not change while they are served. Errors: a service of `next` has
-// another model, other weights, other tensors, or another default priority or size than the one with the same name and
-// position.
+// What clients and workers know about services must not change while the server runs. Errors: a service of `next` has
+// another model, other weights, another engine, other tensors or another default size than the one of `served` with the
+// same name, or is new and names an engine of its own.
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next);
 
 }  // namespace tangram::serve

@@ -43,7 +43,8 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   gateway_->set_log_level(config_.log_level);
   if (config_.security.access) gateway_->access.set(*config_.security.access);
   warn_of_openness(log_, config_.security, {config_.address, config_.admin_address});
-  warn_of_unserved(log_, deployment);
+  warn_of_unserved(log_, deployment, models_);
+  roster_ = sched::Roster::of(workload);
   world_ = std::make_unique<LiveWorld>(std::move(deployment), models_, world_config());
   // A call that a handler of the loop posts on this thread is handled in step() right after the handlers: no wake-up is
   // needed, which saves a system call.
@@ -51,9 +52,14 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
     if (std::this_thread::get_id() != driver_ || !loop_.delivering()) loop_.wake();
   });
   listeners_ = std::make_unique<Listeners>(config_, loop_, clock_, *gateway_, *world_);
-  const auto take = [this](LiveWorld& world, const ReloadedFiles& files) { return take_files(world, files); };
-  reloader_ =
-      std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, take, [this] { loop_.wake(); });
+  Reloader::Hooks hooks;
+  hooks.prepare = [this](const sched::Roster& roster) {
+    return follower_ == nullptr ? Result<Nothing>(Nothing{}) : follower_->prepare(roster);
+  };
+  hooks.settled = [this](LiveWorld& world, const ReloadedFiles& files) { return settled(world, files); };
+  hooks.take = [this](LiveWorld& world, const ReloadedFiles& files) { return take_files(world, files); };
+  hooks.wake = [this] { loop_.wake(); };
+  reloader_ = std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, roster_, std::move(hooks));
   cuts_ = config_.emulated_cuts;
   if (config_.gpu_cuts && follow != nullptr) {
     gpu_watch_ = std::make_unique<GpuWatch>(
@@ -64,6 +70,7 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
     gpu_cuts_ = std::make_unique<GpuCuts>(*config_.gpu_cuts, world_->inbox(), log_, gpu_watch_.get());
   }
   if (follow == nullptr) return;
+  if (follow->past) world_->recall(follow->past->corrections);
   follower_ = std::make_unique<Follower>(
       std::move(*follow), world_->inbox(), log_,
       [this](LiveWorld& world, const sched::Deployment& next) { return put_in_force(world, next); });
@@ -71,7 +78,10 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
 }
 
 // The thread of a reload uses config_ and the inbox.
-Server::~Server() { reloader_->join(); }
+Server::~Server() {
+  if (follower_ != nullptr) follower_->stop_preparing();
+  reloader_->join();
+}
 
 GatewayConfig Server::gateway_config() {
   GatewayConfig gateway{config_.version, config_.triton_metrics, nullptr};
@@ -181,6 +191,7 @@ bool Server::run() {
     if (!world_->scheduler().moving()) reloader_->begin_if_asked();
     turn();
   }
+  if (follower_ != nullptr) follower_->stop_preparing();
   reloader_->join();
   listeners_->stop();
   return all_answered && executors_.unrecoverable().empty();
@@ -189,12 +200,14 @@ bool Server::run() {
 // One turn: sleep until something is due, then let each part work. Sockets are served by loop_.wait() itself.
 void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
+  until = std::min(until, reloader_->next_due());
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
   const bool follows = follower_ != nullptr && !draining_;
   if (follows) until = std::min(until, follower_->next_due());
   loop_.wait(clock_, until);
   executors_.work(clock_.now());
   if (follows) follower_->work(*world_, clock_.now());
+  reloader_->work(clock_.now());
   // With one thread, answers that the world gives are sent by listeners_, which can read and post further pipelined
   // requests. These are handled before sleeping, because nothing would wake the loop for them.
   do {
@@ -262,7 +275,7 @@ Result<Nothing> Server::put_in_force(LiveWorld& world, const sched::Deployment& 
   executors_.end_first_start();
   // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.
   for (std::size_t i = 0; i < next.services.size(); ++i) models_[i].samples_max = next.services[i].samples_max;
-  warn_of_unserved(log_, next);
+  warn_of_unserved(log_, next, models_);
   log_.write(host::LogLine(host::LogLevel::info, "plan_changed")
                  .integer("plan_changes", static_cast<std::int64_t>(world.plans_applied())));
   return Nothing{};
@@ -270,10 +283,60 @@ Result<Nothing> Server::put_in_force(LiveWorld& world, const sched::Deployment& 
 
 // ---- Reload ----
 
+void Server::mark_removed(const sched::Roster& roster) {
+  for (std::size_t s = 0; s < models_.size() && s < roster.removed.size(); ++s) {
+    models_[s].removed = roster.removed[s] ? 1 : 0;
+  }
+}
+
+bool Server::settled(LiveWorld& world, const ReloadedFiles& files) {
+  if (!files.plan) return true;
+  // A service that returns is refused until its plan is in force.
+  Duration longest{};
+  bool answered = true;
+  const auto& services = world.scheduler().state().deployment.services;
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    if (!files.plan->roster.removed[s] || roster_.removed[s]) continue;
+    models_[s].removed = 1;
+    longest = std::max(longest, services[s].slo.latency);
+    answered &= world.in_flight(ServiceId(static_cast<std::uint32_t>(s))) == 0;
+  }
+  if (!removal_deadline_) removal_deadline_ = world.time() + longest;
+  if (world.scheduler().moving() || (!answered && world.time() < *removal_deadline_)) return false;
+  removal_deadline_.reset();
+  return true;
+}
+
+void Server::take_roster(LiveWorld& world, const sched::Roster& roster) {
+  const auto& services = roster.workload.services;
+  for (std::size_t s = models_.size(); s < services.size(); ++s) {
+    models_.push_back(served_model(services[s], ServiceId(static_cast<std::uint32_t>(s)), config_.engine));
+    models_.back().removed = 1;  // Until its plan is in force.
+  }
+  executors_.take_models();
+  world.take_models();
+}
+
+// Requires that nothing moves, which settled() has seen in this step.
+Result<Nothing> Server::take_plan(LiveWorld& world, const ReloadedPlan& plan) {
+  if (world.scheduler().moving()) return Error{ErrorCode::unavailable, "the server is still moving to another plan"};
+  take_roster(world, plan.roster);
+  if (plan.deployment) return put_in_force(world, *plan.deployment);
+  return follower_->put_prepared_in_force(world, plan.roster);
+}
+
 // Puts new files in force. The plan comes first because only it can fail here, so an error leaves all as it was. Open
 // connections keep their certificates; keys and limits apply from the next request on.
 Result<Nothing> Server::take_files(LiveWorld& world, const ReloadedFiles& files) {
-  if (files.deployment) TANGRAM_RETURN_IF_ERROR(put_in_force(world, *files.deployment));
+  if (files.plan) {
+    const sched::Roster& roster = files.plan->roster;
+    const Result<Nothing> taken = take_plan(world, *files.plan);
+    mark_removed(taken ? roster : roster_);
+    if (!taken) return taken;
+    for (std::size_t s = 0; s < models_.size(); ++s) models_[s].priority = roster.workload.services[s].priority;
+    gateway_->take_models();
+    roster_ = roster;
+  }
   if (files.remote_caller) executors_.set_remote_caller(*files.remote_caller);
   if (!files.security) return Nothing{};
   const Security& next = *files.security;

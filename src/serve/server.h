@@ -13,6 +13,7 @@
 
 #include "host/event_loop.h"
 #include "host/log.h"
+#include "sched/roster.h"
 #include "serve/executor_factory.h"
 #include "serve/follower.h"
 #include "serve/gateway.h"
@@ -70,7 +71,17 @@ class Server {
   void begin_drain();
   // Whether everything is answered and all connections are closed.
   bool drained() const;
-  // Moves to another plan for the same services. Errors: it cannot be, and nothing has changed. Inside step().
+  // Refuses the services that `files` no longer have to clients, and says whether their requests are answered and no
+  // plan moves. Those that are left after the longest of their promises are given up. Inside step().
+  bool settled(LiveWorld& world, const ReloadedFiles& files);
+  // Marks services as served or removed, as the roster says.
+  void mark_removed(const sched::Roster& roster);
+  // Adds the models of the services that are new, and takes over what may change of the others.
+  void take_roster(LiveWorld& world, const sched::Roster& roster);
+  // Puts the plan and the services of a reload in force. Errors: it cannot be, and nothing has changed.
+  Result<Nothing> take_plan(LiveWorld& world, const ReloadedPlan& plan);
+  // Moves to another plan for the services that are known. Errors: it cannot be, and nothing has changed. Inside
+  // step().
   Result<Nothing> put_in_force(LiveWorld& world, const sched::Deployment& next);
   // Puts in force what a reload has read, all of it or nothing. The thread of the world, inside step().
   Result<Nothing> take_files(LiveWorld& world, const ReloadedFiles& files);
@@ -96,6 +107,8 @@ class Server {
   bool told_ready_ = false;
   bool usable_ = true;  // Some service can be served.
   TimePoint drain_deadline_ = kTimeNever;
+  sched::Roster roster_;                       // The services that are known. The thread of the world.
+  std::optional<TimePoint> removal_deadline_;  // Of a reload that removes services and waits for their requests.
 };
 
 }  // namespace tangram::serve

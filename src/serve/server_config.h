@@ -15,6 +15,7 @@
 #include "engines/remote/remote_link.h"
 #include "host/log.h"
 #include "sched/recorder.h"
+#include "sched/roster.h"
 #include "sched/scheduler.h"
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
@@ -40,6 +41,13 @@ inline sched::SchedulerConfig live_scheduler_config() {
   config.requests_max = 100'000;
   return config;
 }
+
+// What a reload of the plan and the services has read.
+struct ReloadedPlan {
+  sched::Roster roster;
+  // For the services of the roster, by their ids; nothing: the server follows its traffic and makes the plan itself.
+  std::optional<sched::Deployment> deployment;
+};
 
 // A server that runs the batches of slices with one MigProfile.
 struct SliceServer {
@@ -84,8 +92,8 @@ struct ServerConfig {
   host::LogLevel log_level = host::LogLevel::info;
   sched::RecordingSink recording;
   Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops.
-  // Reads plan and services again, on a thread of its own. Empty: no reload.
-  std::function<Result<sched::Deployment>()> reload;
+  // Reads plan and services again, on a thread of its own; `now` are the services that are known. Empty: no reload.
+  std::function<Result<ReloadedPlan>(const sched::Roster& now)> reload;
   // The same for certificates and access.
   std::function<Result<Security>()> reload_security;
   // The same for how the remotes know us.

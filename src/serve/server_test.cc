@@ -109,7 +109,9 @@ TEST_P(ServerThreads, AnswerEveryoneWhileThePlanChanges) {
   config.threads = GetParam().threads;
   config.workers = GetParam().workers;
   std::atomic<int> reloads{0};
-  config.reload = [&]() -> Result<sched::Deployment> { return test::deployment(++reloads % 2 == 0 ? 8 : 4); };
+  config.reload = [&](const sched::Roster& now) -> Result<ReloadedPlan> {
+    return ReloadedPlan{now, test::deployment(++reloads % 2 == 0 ? 8 : 4)};
+  };
   Running server(std::move(config));
   ASSERT_TRUE(server.wait_until_ready());
   std::atomic<int> answered{0};
@@ -155,7 +157,9 @@ nlohmann::json reloads_after(Running& server, std::uint64_t number) {
 TEST(ServerReload, TakesAllFilesOrNone) {
   ServerConfig config;
   std::atomic<bool> wrong{true};
-  config.reload = []() -> Result<sched::Deployment> { return test::deployment(4); };
+  config.reload = [](const sched::Roster& now) -> Result<ReloadedPlan> {
+    return ReloadedPlan{now, test::deployment(4)};
+  };
   config.reload_security = [&]() -> Result<Security> {
     if (wrong) return Error{ErrorCode::invalid, "access.yaml:1:1: wrong"};
     return Security{};
@@ -210,7 +214,9 @@ TEST(ServerReload, OutlivesWorkersThatCannotLoad) {
   config.worker_program = worker.program;
   config.patience.pause_min = std::chrono::milliseconds(1);
   config.patience.pause_max = std::chrono::milliseconds(20);
-  config.reload = []() -> Result<sched::Deployment> { return test::deployment(4); };
+  config.reload = [](const sched::Roster& now) -> Result<ReloadedPlan> {
+    return ReloadedPlan{now, test::deployment(4)};
+  };
   Running server(std::move(config));
   ASSERT_TRUE(server.wait_until_ready());
   worker.refuse();
@@ -276,13 +282,13 @@ TEST(Server, NamesTheProcessesOfSlicesThatHaveOne) {
 TEST(Server, FollowsTheNextPlanInWhatItTellsClients) {
   std::atomic<int> reloads{0};
   ServerConfig config;
-  config.reload = [&]() -> Result<sched::Deployment> {
+  config.reload = [&](const sched::Roster& now) -> Result<ReloadedPlan> {
     sched::Deployment next = test::deployment(4);
-    if (++reloads == 1) return next;
+    if (++reloads == 1) return ReloadedPlan{now, next};
     next.pools.clear();
     next.places.clear();
     next.services[0].pools.clear();
-    return next;
+    return ReloadedPlan{now, next};
   };
   Running server(std::move(config));
   ASSERT_TRUE(server.wait_until_ready());
@@ -324,6 +330,69 @@ INSTANTIATE_TEST_SUITE_P(InsideAndBeside, ServerThreads,
                            return std::string(tried.param.workers ? "Workers" : "Inside") +
                                   std::to_string(tried.param.threads);
                          });
+
+// The plan of the tests for the services of `roster`: each of them that is served runs on the slices of the one
+// service.
+sched::Deployment for_roster(const sched::Roster& roster) {
+  sched::Deployment deployment = test::deployment();
+  const sched::DeployedService one = deployment.services[0];
+  deployment.services.clear();
+  for (std::size_t s = 0; s < roster.removed.size(); ++s) {
+    deployment.services.push_back(one);
+    deployment.services.back().name = roster.workload.services[s].name;
+    if (roster.removed[s]) deployment.services.back().pools.clear();
+  }
+  for (auto& pool : deployment.pools) {
+    const sched::PoolService entry = pool.services[0];
+    pool.services.clear();
+    for (std::uint32_t s = 0; s < roster.removed.size(); ++s) {
+      if (roster.removed[s]) continue;
+      pool.services.push_back(entry);
+      pool.services.back().service = pool.services.back().model.copy = ServiceId(s);
+    }
+  }
+  return deployment;
+}
+
+// A service comes, then the first one goes, then it returns. Who goes is answered 404 and shown to nobody, and counters
+// of who stays go on.
+TEST(ServerReload, AddsAndRemovesServices) {
+  std::atomic<int> reloads{0};
+  ServerConfig config;
+  config.reload = [&](const sched::Roster& now) -> Result<ReloadedPlan> {
+    Workload next = test::workload();
+    next.services.push_back(next.services[0]);
+    next.services[1].name = "find";
+    if (++reloads == 2) next.services.erase(next.services.begin());
+    auto roster = sched::next_roster(now, next);
+    if (!roster) return roster.error();
+    return ReloadedPlan{*roster, for_roster(*roster)};
+  };
+  Running server(std::move(config));
+  ASSERT_TRUE(server.wait_until_ready());
+  const auto status_of = [&](const std::string& name) {
+    return server.ask("POST", "/v2/models/" + name + "/infer", question(3))->status;
+  };
+  EXPECT_EQ(status_of("rank"), 200);
+  EXPECT_EQ(status_of("find"), 404);
+  const auto reload = [&](std::uint64_t number) {
+    server.reload();
+    EXPECT_TRUE(server.wait_for_plan(static_cast<int>(number)));
+  };
+  reload(1);
+  EXPECT_EQ(status_of("rank"), 200);
+  EXPECT_EQ(status_of("find"), 200);
+  reload(2);
+  EXPECT_EQ(status_of("rank"), 404);
+  EXPECT_EQ(status_of("find"), 200);
+  const auto told = nlohmann::json::parse(server.ask_admin("GET", "/status")->body).at("services");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].at("name"), "find");
+  EXPECT_EQ(told[0].at("served"), 2);
+  EXPECT_EQ(server.ask_admin("GET", "/metrics")->body.find("service=\"rank\""), std::string::npos);
+  reload(3);
+  EXPECT_EQ(status_of("rank"), 200);
+}
 
 }  // namespace
 }  // namespace tangram::serve

@@ -45,9 +45,11 @@ RefusedRequest refused_by_world(const Call& call) {
   return refused;
 }
 
-void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment) {
-  for (const auto& service : deployment.services) {
-    if (!service.pools.empty()) continue;
+void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment,
+                      const std::vector<ServedModel>& models) {
+  for (std::size_t s = 0; s < deployment.services.size(); ++s) {
+    const auto& service = deployment.services[s];
+    if (!service.pools.empty() || models[s].removed != 0) continue;
     log.write(host::LogLine(host::LogLevel::warning, "service_without_replica")
                   .text("model", service.name)
                   .text("reason", "no slice of the plan serves it: every request for it is rejected"));

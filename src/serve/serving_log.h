@@ -14,8 +14,10 @@ namespace tangram::serve {
 std::string request_line(const LiveWorld& world, const Call& call, const Outcome& outcome, TimePoint now);
 // The record of a call that the world has answered without the scheduler.
 RefusedRequest refused_by_world(const Call& call);
-// Warns about each service that no slice of the plan holds: it may have been left out by mistake.
-void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment);
+// Warns about each service that no slice of the plan holds, unless it was removed: it may have been left out by
+// mistake. `models` are those of the services of the deployment.
+void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment,
+                      const std::vector<ServedModel>& models);
 
 // Warns about requests that are larger than anything the plan was made for: the traffic has changed. Logged when the
 // first one arrives, and then at most once a minute.

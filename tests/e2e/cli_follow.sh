@@ -50,7 +50,13 @@ wait_for() {
 # Wrong usage.
 expect 2 serve --services day.yaml --measurements m.csv; has err "--follow FLEET"
 expect 2 serve plan.json --follow fleet.yaml --services day.yaml --measurements m.csv; has err "leave out PLAN"
-expect 2 serve plan.json --services day.yaml --measurements m.csv --follow-mode ask; has err "need --follow"
+expect 2 serve plan.json --services day.yaml --measurements m.csv --follow-mode ask; has err "--follow"
+for option in "--cuts emulated" "--load-s 3" "--guard 60" "--lost-after 5" "--interval 60" "--state kept" "--freeze 01:00-02:00" \
+  "--recut-times m.csv" "--objective price" "--speed 60" "--begin 5"; do
+  # shellcheck disable=SC2086
+  expect 2 serve plan.json --services day.yaml --measurements m.csv $option; has err "--follow"
+done
+expect 2 serve --follow fleet.yaml --services day.yaml --measurements m.csv --begin -5; has err "--begin"
 expect 2 follow dance; has err "approve"
 
 # The way up and down.
@@ -63,9 +69,9 @@ wait_for 'f["moves"] >= 2 and f["plan_devices"] == 1 and not f["moving"]'
 # A plan that stays: paused, nothing moves on its own.
 expect 0 follow pause --port "$ADMIN"; has out "paused"
 expect 0 follow resume --port "$ADMIN"
-expect 3 follow resume --port "$ADMIN"; has err "neither paused nor held"
+expect 1 follow resume --port "$ADMIN"; has err "neither paused nor held"
 expect 0 follow now --port "$ADMIN"
-expect 3 follow approve --port "$ADMIN"; has err "no plan to approve"
+expect 1 follow approve --port "$ADMIN"; has err "no plan to approve"
 wait "$LOAD"
 python3 - <<'P' || fail "load: $(head -c 600 load.json) $(cat load.err)"
 import json
@@ -99,7 +105,7 @@ wait_for '"would move" in f["last_reason"] and f["moves"] == 0'
 kill -TERM "$PID"; wait "$PID"
 
 # Killed in the midst of its work: the next one goes on with plan and counters, and only one at a time uses the folder.
-follow_server --state kept --lost-after 0.5
+follow_server --state kept
 expect 0 follow lose rack-0 --port "$ADMIN"
 wait_for 'f["moves"] == 1 and not f["moving"]'
 expect 0 follow pause --port "$ADMIN"
@@ -121,7 +127,7 @@ kill -TERM "$PID"; wait "$PID"
 cp kept.yaml day.yaml
 
 # A lost device is planned around, and used again when it is back. The recording replays with the loss.
-follow_server --lost-after 0.5 --record loss.rec
+follow_server --record loss.rec
 expect 2 follow lose --port "$ADMIN"; has err "needs the name"
 expect 0 follow lose rack-0 --port "$ADMIN"
 wait_for 'f["lost"] == ["rack-0"] and f["moves"] == 1 and not f["moving"] and "lost rack-0" in f["last_reason"]'
@@ -145,6 +151,7 @@ expect 0 follow restore rack-1 --port "$ADMIN"
 wait_ready_is 200
 expect 0 follow restore rack-0 --port "$ADMIN"
 wait_for 'f["lost"] == []'
+has log.$SERVED '"event":"devices_back"'
 # A loss while it is paused is repaired as soon as it may be.
 wait_for 'not f["moving"] and f["state"] != "moving"'
 expect 0 follow pause --port "$ADMIN"

@@ -21,8 +21,21 @@ std::string text_of(const report::Json& told) {
   const auto text = [&](const char* key) { return told.at(key).get<std::string>(); };
   std::string out = fmt::format("mode {}, {}{}\n", text("mode"), text("state"),
                                 told.at("moving").get<bool>() && text("state") != "moving" ? ", moving" : "");
-  out += fmt::format("plan     {} devices, {:.3f} device-hours used\n", told.at("plan_devices").get<int>(),
-                     told.at("device_hours").get<double>());
+  out += fmt::format("plan     {} devices", told.at("plan_devices").get<int>());
+  // Hours of different types of devices are no sum.
+  if (const auto& hours = told.at("device_hours"); !hours.is_null()) {
+    out += fmt::format(", {:.3f} device-hours used", hours.get<double>());
+  }
+  out += "\n";
+  if (const auto& cost = told.at("cost"); !cost.is_null()) {
+    out += fmt::format("cost     {:.2f}, now {:.2f} an hour\n", cost.get<double>(),
+                       told.at("cost_per_hour").get<double>());
+  }
+  if (const auto& types = told.at("device_hours_by_type"); types.size() > 1) {
+    for (const auto& [type, hours] : types.items()) {
+      out += fmt::format("         {:.3f} hours of {}\n", hours.get<double>(), type);
+    }
+  }
   out += fmt::format("moves    {}, {} taken back\n", told.at("moves").get<int>(), told.at("moves_undone").get<int>());
   out += fmt::format("last     {}\n", text("last_reason"));
   if (const auto& proposal = told.at("proposal"); !proposal.is_null()) {
@@ -32,6 +45,7 @@ std::string text_of(const report::Json& told) {
   if (const auto lost = told.at("lost").get<std::vector<std::string>>(); !lost.empty()) {
     out += fmt::format("lost     {}\n", fmt::join(lost, ", "));
   }
+  if (const auto problem = text("state_problem"); !problem.empty()) out += fmt::format("state    {}\n", problem);
   if (const int refused = told.at("plans_refused").get<int>(); refused > 0) {
     out += fmt::format("refused  {} plans, the last because {}\n", refused, text("refusal"));
   }
@@ -45,11 +59,19 @@ Result<ExitCode> run(Session& session, const Options& options) {
     return session.fail({ErrorCode::invalid, names ? options.command + " needs the name of a device"
                                                    : "only lose and restore take the name of a device"});
   }
-  TANGRAM_TRY(const auto answer, ask_server(options.server, asks ? "GET" : "POST",
-                                            asks    ? "/follow"
-                                            : names ? "/follow/" + options.command + "/" + options.device
-                                                    : "/follow/" + options.command));
-  const report::Json told = report::Json::parse(answer, nullptr, false);
+  int status = 0;
+  const auto answer = ask_server(options.server, asks ? "GET" : "POST",
+                                 asks    ? "/follow"
+                                 : names ? "/follow/" + options.command + "/" + options.device
+                                         : "/follow/" + options.command,
+                                 "", &status);
+  // The server has understood, and it cannot be done now: there is no plan to approve, for example.
+  if (!answer && status == 400) {
+    session.note(answer.error().message);
+    return ExitCode::answer_is_no;
+  }
+  if (!answer) return answer.error();
+  const report::Json told = report::Json::parse(*answer, nullptr, false);
   // Another server may answer on the port.
   if (!told.is_object() || !told.contains("last_reason")) {
     return session.fail({ErrorCode::unavailable, "this is not the metrics port of a Tangram server that follows"});

@@ -72,9 +72,11 @@ constexpr std::uint64_t kPemMax = 1 << 20;
 
 // The files, read and compiled.
 struct Served {
+  Plan plan = {};  // Empty with --follow.
   Workload workload;
   sched::Deployment deployment;
-  std::shared_ptr<const learn::FittedModel> fitted;  // Null unless --model was given.
+  std::shared_ptr<const LatencyModel> latency;
+  std::shared_ptr<const learn::FittedModel> fitted;  // The same; null unless --model was given.
   Following following = {};                          // Empty without --follow.
 };
 
@@ -105,7 +107,7 @@ std::optional<std::string> why_not_together(const Plan& plan, const Workload& wo
 // model fitted by the drift watch comes into force.
 Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedModel> fitted = nullptr) {
   TANGRAM_TRY(const auto source, read_source(options.plan));
-  TANGRAM_TRY(const auto plan, formats::parse_plan(source));
+  TANGRAM_TRY(auto plan, formats::parse_plan(source));
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency,
               fitted == nullptr ? load_latency(options.latency) : std::shared_ptr<const LatencyModel>(fitted));
@@ -117,7 +119,7 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
   // Before a worker starts: one that runs out of memory while it loads says less, and may take others with it.
   if (const auto lacks = sched::why_memory_lacks(*deployment)) return invalid_input(options.plan + ": " + *lacks);
   if (const auto apart = why_not_together(plan, workload)) return invalid_input(options.plan + ": " + *apart);
-  return Served{std::move(workload), std::move(*deployment), std::move(fitted)};
+  return Served{std::move(plan), std::move(workload), std::move(*deployment), std::move(latency), std::move(fitted)};
 }
 
 // Reads services and run times, and plans for the fleet of --follow.
@@ -127,9 +129,10 @@ Result<Served> load_following(Session& session, const Options& options) {
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency, load_latency(options.latency));
   auto fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
-  TANGRAM_TRY(auto following, start_following(options.following, workload, std::move(latency), std::move(store)));
-  sched::Deployment deployment = following.setup->first.deployment;
-  return Served{std::move(workload), std::move(deployment), std::move(fitted), std::move(following)};
+  TANGRAM_TRY(auto following, start_following(options.following, workload, latency, std::move(store)));
+  sched::Deployment deployment = following.setup ? following.setup->first.deployment : sched::Deployment{};
+  return Served{
+      {}, std::move(workload), std::move(deployment), std::move(latency), std::move(fitted), std::move(following)};
 }
 
 // Reads the certificates and the access file. Renewed certificates come into force by a reload, without a restart.
@@ -186,34 +189,51 @@ Result<std::string> pin_workers(bool needs_slices, const recut::GpuChoices& choi
   };
   // A reload whose slices cannot be found fails as a whole, and the server keeps its old plan.
   if (!config.reload) return note;
-  config.reload = [pins, read = config.reload]() -> Result<sched::Deployment> {
-    auto again = read();
-    if (!again) return again;
-    TANGRAM_RETURN_IF_ERROR(pins->look_up(devices_of(*again)));
+  config.reload = [pins, read = config.reload](const sched::Roster& now) -> Result<serve::ReloadedPlan> {
+    auto again = read(now);
+    if (again && again->deployment) TANGRAM_RETURN_IF_ERROR(pins->look_up(devices_of(*again->deployment)));
     return again;
   };
   return note;
 }
 
-// What reloads must remember: the services as first served, and whether the model in force is newer than its file.
+// What reloads must remember: whether the model in force is newer than its file.
 struct WatchedModel {
-  Workload workload;  // As served from the start.
   std::atomic<bool> renewed{false};
   std::unique_ptr<serve::DriftWatch> watch;  // Null if there is no fitted model to watch.
 };
 
+// The services of a reload by the ids that they have here. Errors: what clients and workers know about a service has
+// changed, or there are too many.
+Result<sched::Roster> roster_for(const Options& options, const sched::Roster& now, const Workload& next) {
+  auto roster = sched::next_roster(now, next);
+  const auto alike = serve::check_served_alike(now.workload, next);
+  if (alike && roster) return roster;
+  const Error& error = alike ? roster.error() : alike.error();
+  return Error{error.code, options.services + ": " + error.message};
+}
+
 // Reads the files for a reload. If the drift watch asked for it, its model replaces the model file; if a user asked,
 // the file wins and the watch starts over with it. `renewed` is taken with exchange(), so one new model causes one such
 // reload.
-Result<sched::Deployment> load_again(const Options& options, WatchedModel& model) {
+Result<serve::ReloadedPlan> load_again(const Options& options, WatchedModel& model, const sched::Roster& now) {
   const bool renewed = model.renewed.exchange(false) && model.watch != nullptr;
   TANGRAM_TRY(auto again, load(options, renewed ? model.watch->model() : nullptr));
-  // Clients and workers know tensors and priorities from the start; those cannot change while the server runs.
-  if (const auto alike = serve::check_served_alike(model.workload, again.workload); !alike) {
-    return Error{alike.error().code, options.services + ": " + alike.error().message};
-  }
+  TANGRAM_TRY(auto roster, roster_for(options, now, again.workload));
+  // The plan again, by the ids that the services have here.
+  TANGRAM_TRY(auto deployment, sched::compile(again.plan, roster.workload, *again.latency));
   if (!renewed && model.watch != nullptr && again.fitted != nullptr) model.watch->restart(again.fitted);
-  return std::move(again.deployment);
+  return serve::ReloadedPlan{std::move(roster), std::move(deployment)};
+}
+
+// Reads the services for a reload of a server that follows; it makes the plan for them.
+Result<serve::ReloadedPlan> load_services_again(const Options& options, const sched::Roster& now) {
+  TANGRAM_TRY(auto workload, load_workload(options.services));
+  if (const auto checked = check_traffic(workload); !checked) {
+    return Error{checked.error().code, options.services + ": " + checked.error().message};
+  }
+  TANGRAM_TRY(auto roster, roster_for(options, now, workload));
+  return serve::ReloadedPlan{std::move(roster), std::nullopt};
 }
 
 // The engine of a service: its own, or that of --engine.
@@ -245,8 +265,9 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   // `options` is copied, because the callbacks run on another thread for as long as the server lives.
-  // A server that follows makes its own plans; its services stay as they were at the start.
-  if (!options.following.wanted()) config.reload = [options, &model] { return load_again(options, model); };
+  config.reload = [options, &model](const sched::Roster& now) {
+    return options.following.wanted() ? load_services_again(options, now) : load_again(options, model, now);
+  };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
     config.reload_security = [options] { return load_security(options); };
   }
@@ -441,18 +462,23 @@ Result<ExitCode> run(Session& session, Options options) {
   }
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options) : load(options));
+  if (const auto& why = served.following.infeasible; !why.empty()) {
+    session.note(why);
+    return ExitCode::answer_is_no;
+  }
   // Before the first thread starts, because threads inherit the signal mask.
   serve::keep_signals_for_server();
   // Before the model, so that it is destroyed after it: the thread of the drift watch writes to the log.
   host::LogWriter log(STDERR_FILENO);
   WatchedModel model;
-  model.workload = served.workload;
   if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
   if (served.following.setup != nullptr) {
-    for (const auto& device : served.following.setup->devices) {
-      config.remote_of_device.emplace(device, config.remote_of_device.size());
+    for (const auto& group : served.following.setup->fleet.groups) {
+      for (const auto& device : device_names(group)) {
+        config.remote_of_device.emplace(device, config.remote_of_device.size());
+      }
     }
   }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
