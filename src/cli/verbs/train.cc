@@ -29,6 +29,7 @@ struct Options {
   std::vector<std::string> arguments;  // Of the script.
   std::string workers;
   std::int64_t every = 50;
+  bool repeats = false;
   int kills = 0;
   int stops = 0;
   int logical_workers = 8;
@@ -137,6 +138,7 @@ Result<ExitCode> rehearse(Session& session, const Options& options) {
   TANGRAM_TRY(rehearsal.host, host_options(options, folder));
   rehearsal.workers = workers;
   rehearsal.every = options.every;
+  rehearsal.repeats = options.repeats;
   rehearsal.kills = options.kills;
   rehearsal.stops = options.stops;
   rehearsal.seed = static_cast<std::uint64_t>(options.seed);
@@ -213,6 +215,7 @@ void add_train(Program& program) {
       ->type_name("STEPS")
       ->capture_default_str()
       ->range(std::int64_t{1}, std::int64_t{1'000'000'000});
+  verb.add_flag("--repeat", options->repeats, "rehearse: begin the list of --workers again when it is done.");
   verb.add_option("--kill", options->kills, "rehearse: how many trainers are killed while they train.")
       ->type_name("N")
       ->capture_default_str()
