@@ -35,6 +35,20 @@ expect 0 train run "$training/recipes.py" --workers 2 -- --save saved; has out "
 [[ -f saved.0 && -f saved.1 ]] || fail "no checkpoints: $(ls)"
 [[ $(grep -c "epoch 0" out) == 1 ]] || fail "more than one rank 0: $(cat out)"
 
+# A job that is killed whole continues from its checkpoint, and ends with the bits of one that was not.
+recipe=("$training/recipes.py" --workers 2 -- --optimizer adamw --schedule warmup --epochs 6)
+expect 0 train run "${recipe[@]}"; whole=$(grep -o "digest .*" out)
+"$TANGRAM" train run "$training/recipes.py" --workers 2 --checkpoint job.state --checkpoint-every-s 0.01 -- \
+  --optimizer adamw --schedule warmup --epochs 6 >killed 2>&1 </dev/null &
+job=$!
+for ((i = 0; i < 600; ++i)); do grep -q "epoch 1" killed && break; sleep 0.1; done
+kill -KILL $job; wait $job 2>/dev/null
+[[ -f job.state ]] || fail "no checkpoint: $(head -c 300 killed)"
+expect 0 train run "$training/recipes.py" --workers 2 --checkpoint job.state -- \
+  --optimizer adamw --schedule warmup --epochs 6
+[[ -n $whole && $(grep -o "digest .*" out) == "$whole" ]] || fail "not $whole: $(tail -1 out)"
+grep -q "epoch 0 loss" out && fail "it began from the start"
+
 # What cannot be made elastic is refused with its line; nothing has run by then.
 expect 2 train rehearse "$training/refused.py"
 has err "refused.py:3: cannot be made elastic: sharded parameters"

@@ -35,6 +35,8 @@ struct Options {
   int logical_workers = 8;
   int threads = 1;
   std::string python;
+  std::string checkpoint;
+  double checkpoint_every_s = 60;
   std::int64_t seed = 1;
   double limit_s = 3600;
 };
@@ -168,6 +170,8 @@ Result<ExitCode> run_script(Session& session, const Options& options) {
   serve::RehearsalOptions run;
   TANGRAM_TRY(run.host, host_options(options, folder));
   run.host.show_output = true;
+  run.host.checkpoint = options.checkpoint;
+  run.host.checkpoint_every_s = options.checkpoint_every_s;
   run.workers = {workers.front()};
   run.reference = false;
   run.limit = Duration::max();
@@ -237,6 +241,13 @@ void add_train(Program& program) {
   program.offers_files(
       verb.add_option("--python", options->python, "The Python interpreter; default: the first that has PyTorch.")
           ->type_name("FILE"));
+  program.offers_files(verb.add_option("--checkpoint", options->checkpoint,
+                                       "run: the file for the job's state. A job that was killed continues from it.")
+                           ->type_name("FILE"));
+  verb.add_option("--checkpoint-every-s", options->checkpoint_every_s, "run: seconds from one checkpoint to the next.")
+      ->type_name("S")
+      ->capture_default_str()
+      ->range(0.01, 1e8);
   verb.add_option("--seed", options->seed, "rehearse: chooses who leaves and who is killed.")
       ->type_name("N")
       ->capture_default_str();

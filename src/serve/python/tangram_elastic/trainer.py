@@ -14,6 +14,7 @@ import queue
 import random
 import sys
 import threading
+import time
 from datetime import timedelta
 
 import torch
@@ -101,6 +102,9 @@ class Trainer:
         self.link = None
         self.id = int(os.environ.get("TANGRAM_TRAINER", 0))
         self.checkpoint = os.environ.get("TANGRAM_CHECKPOINT", "")
+        self._checkpoint_every = float(os.environ.get("TANGRAM_CHECKPOINT_EVERY_S", 0))
+        self._checkpoint_at = time.monotonic()
+        self._writing = None
         self._check = os.environ.get("TANGRAM_CHECK_STATE") == "1"
         self._has_state = False  # Of the job, and not only its own beginning.
         self._groups = {}        # By generation: those that were prepared and are newer than the current one.
@@ -214,6 +218,18 @@ class Trainer:
         elif self._agreed is not None:
             agreed, self._agreed = self._agreed, None
             self._enter(self._groups[agreed])
+        if self.checkpoint and self._checkpoint_every > 0 and self.rank == 0:
+            self._write_checkpoint()
+
+    def _write_checkpoint(self):
+        """Copies the state now and then, and writes the copy while training goes on."""
+        now = time.monotonic()
+        if now - self._checkpoint_at < self._checkpoint_every or (self._writing and self._writing.is_alive()):
+            return
+        self._checkpoint_at = now
+        block = self._packed()
+        self._writing = threading.Thread(target=state.save, args=(block, self.checkpoint), daemon=True)
+        self._writing.start()
 
     def _enter_next(self):
         """Outside of any group: waits for the next that this trainer may enter, until it has entered one whole."""
@@ -275,6 +291,8 @@ class Trainer:
             self.link.send(state=self.checksum(), generation=group.generation, step=self.step)
 
     def _leave(self, group):
+        if self._writing:
+            self._writing.join()
         if not group.members and group.source == self.id and self.checkpoint:
             state.save(self._packed(), self.checkpoint)
             self.link.send(saved=self.step)
