@@ -18,6 +18,10 @@ std::string nvml_library();
 using GpuChoices = std::map<std::string, std::string>;
 Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts);
 
+// Those of `choices` that name devices of `plan`. A server that follows its traffic knows the GPUs of its whole fleet,
+// and cuts one device at a time.
+GpuChoices choices_of(const Plan& plan, const GpuChoices& choices);
+
 // A device of a plan and the GPU that it was matched with.
 struct MatchedDevice {
   const PlannedDevice* device = nullptr;
@@ -44,6 +48,10 @@ struct LiveCuts {
   Plan planned;                    // Without replicas, which a driver does not know.
   std::vector<std::string> apart;  // Slices that are there, but in several parts: "rack1-0/3g.40gb@4".
 };
+
+// Error: the driver did not list the slices of the GPU, for example because this user may not see them. What it reports
+// then says nothing about which slices exist.
+Result<Nothing> check_slices_known(const PlannedDevice& device, const adapters::DriverGpu& gpu);
 
 // Matches as match_devices() does. `devices`: only these of the plan; empty: all. Errors: those of match_devices(), or
 // the driver could not be read.

@@ -17,7 +17,12 @@
 //   $FAKE_NVML_SHY        profiles are told only while MIG mode is on
 //   $FAKE_NVML_R470       a driver before R510, which tells of profiles without their names
 //   $FAKE_NVML_DELAY_MS   how long each write takes
+//   $FAKE_NVML_PROCESSES  "long": records of processes have 32 bytes, as with drivers 535.43 to 535.86;
+//                         "v2": there is no version 3 of the call, as before R510
 // With $FAKE_NVML_PCIE set, GPU 1 is the PCIe board.
+//
+// A test reports an error of a GPU by fake_nvml_xid(), and takes a GPU away and brings it back by fake_nvml_gone();
+// with $FAKE_NVML_STATE from any process.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -30,6 +35,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 
 #include "machine.h"
@@ -60,6 +66,7 @@ Machine& memory() {
 }
 
 int initialised = 0;
+bool stale = false;            // MIG mode was switched: the session has ended, and another has to begin.
 int writes_until_failure = 0;  // 0: none fails. Below: all from that one on.
 nvmlReturn_t failure = NVML_SUCCESS;
 
@@ -68,7 +75,12 @@ nvmlReturn_t status_from(const char* variable) {
   return value == nullptr ? NVML_SUCCESS : std::atoi(value);
 }
 
-// The machine for the time of one call; with a file, alone among all processes.
+std::recursive_mutex& only_one() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+// The machine for the time of one call, alone among all threads; with a file, among all processes.
 class Access {
  public:
   Access() {
@@ -96,13 +108,14 @@ class Access {
   Machine& operator*() const { return memory(); }
 
  private:
+  std::lock_guard<std::recursive_mutex> alone_{only_one()};
   int file_ = -1;
   std::string before_;
 };
 
 // What a handle stands for. A handle that is not among those given out is nobody's.
 struct Handle {
-  int kind = 0;  // 0: a GPU, 1: a slice, 2: a part, 3: a part as a MIG device.
+  int kind = 0;  // 0: a GPU, 1: a slice, 2: a part, 3: a part as a MIG device, 4: a set of events, its number in `gpu`.
   std::size_t gpu = 0;
   unsigned slice = 0;
   unsigned part = 0;
@@ -129,6 +142,26 @@ const Handle* look_up(Pointer pointer, int kind) {
   }
   return nullptr;
 }
+
+// What one caller listens to.
+struct EventSet {
+  std::vector<std::size_t> gpus;
+  unsigned seen = 0;  // The number of the last error that it has been told of.
+  bool freed = false;
+};
+
+std::deque<EventSet>& event_sets() {
+  static std::deque<EventSet> list;
+  return list;
+}
+
+EventSet* event_set_of(nvmlEventSet_t handle) {
+  const Handle* known = look_up(handle, 4);
+  if (known == nullptr || event_sets()[known->gpu].freed) return nullptr;
+  return &event_sets()[known->gpu];
+}
+
+unsigned last_xid(const Machine& machine) { return machine.xids.empty() ? 0 : machine.xids.back().number; }
 
 Gpu* gpu_of(Machine& machine, nvmlDevice_t device) {
   const Handle* handle = look_up(device, 0);
@@ -225,6 +258,8 @@ const char* fake_nvml_save() {
   text = memory().text();
   return text.c_str();
 }
+void fake_nvml_xid(unsigned gpu, unsigned code, unsigned slice_id) { Access()->raise(gpu, code, slice_id); }
+void fake_nvml_gone(unsigned gpu, int gone) { Access()->gpus.at(gpu).gone = gone != 0; }
 void fake_nvml_fail_write(int number, nvmlReturn_t status) {
   writes_until_failure = number;
   failure = status;
@@ -233,6 +268,7 @@ void fake_nvml_fail_write(int number, nvmlReturn_t status) {
 nvmlReturn_t nvmlInit_v2() {
   const nvmlReturn_t status = status_from("FAKE_NVML_INIT");
   if (status == NVML_SUCCESS) ++initialised;
+  if (status == NVML_SUCCESS && initialised == 1) stale = false;
   return status;
 }
 nvmlReturn_t nvmlShutdown() {
@@ -251,6 +287,8 @@ const char* nvmlErrorString(nvmlReturn_t status) {
     case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
     case NVML_ERROR_NOT_FOUND: return "Not Found";
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_TIMEOUT: return "Timeout";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
     case NVML_ERROR_RESET_REQUIRED: return "GPU requires reset";
     case NVML_ERROR_IN_USE: return "In use by another client";
     case NVML_ERROR_INSUFFICIENT_RESOURCES: return "Insufficient Resources";
@@ -260,21 +298,24 @@ const char* nvmlErrorString(nvmlReturn_t status) {
 }
 nvmlReturn_t nvmlSystemGetDriverVersion(char* buffer, unsigned size) { return put("570.86.15", buffer, size); }
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
   *count = static_cast<unsigned>(Access()->gpus.size());
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
-  if (index >= Access()->gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
+  if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
+  const Access machine;
+  if (index >= machine->gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
+  if (machine->gpus[index].gone) return NVML_ERROR_GPU_IS_LOST;
   *device = give<nvmlDevice_t>({0, index, 0, 0});
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
   const Access machine;
   for (std::size_t i = 0; i < machine->gpus.size(); ++i) {
     if (machine->gpus[i].uuid != uuid) continue;
+    if (machine->gpus[i].gone) return NVML_ERROR_GPU_IS_LOST;
     *device = give<nvmlDevice_t>({0, i, 0, 0});
     return NVML_SUCCESS;
   }
@@ -312,6 +353,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory_i
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
   if (gpu == nullptr || memory_info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (gpu->gone) return NVML_ERROR_GPU_IS_LOST;
   const unsigned long long total = static_cast<unsigned long long>(gpu->board().memory_mib) << 20U;
   const unsigned long long used = 512ULL << 20U;  // What the driver keeps.
   *memory_info = {total, total - used, used};
@@ -330,7 +372,10 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn
   Gpu* gpu = gpu_of(*machine, device);
   if (gpu == nullptr || mode > 1 || activation == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
-  return machine->set_mode(*gpu, mode == 1, *activation);
+  const bool before = gpu->mode;
+  const nvmlReturn_t status = machine->set_mode(*gpu, mode == 1, *activation);
+  stale = stale || gpu->mode != before;
+  return status;
 }
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned number,
                                                  nvmlGpuInstanceProfileInfo_t* info) {
@@ -453,7 +498,7 @@ nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle, nvmlCom
            give<nvmlGpuInstance_t>({1, known->gpu, known->slice, 0}),
            part->id,
            part->number,
-           {part->start, profile.slices}};
+           {part->start, fake_nvml::span_of(gpu, *gpu.board().with_id(slice->profile_id), profile)}};
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t handle, unsigned profile_id,
@@ -467,6 +512,49 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t
   unsigned id = 0;
   const nvmlReturn_t status = machine->create_part(*gpu, known->slice, profile_id, *place, id);
   if (status == NVML_SUCCESS) *made = give<nvmlComputeInstance_t>({2, known->gpu, known->slice, id});
+  return status;
+}
+nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance_t handle, unsigned profile_id,
+                                                                 nvmlComputeInstancePlacement_t* placements,
+                                                                 unsigned* count) {
+  const Access machine;
+  const Handle* known = look_up(handle, 1);
+  const Slice* slice = slice_of(*machine, known);
+  if (slice == nullptr || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const Gpu& gpu = *gpu_of(*machine, known);
+  const ProfileRow& row = *gpu.board().with_id(slice->profile_id);
+  PartProfile wanted;
+  if (!fake_nvml::part_profile(gpu, row, profile_id, wanted)) return NVML_ERROR_NOT_SUPPORTED;
+  const unsigned span = fake_nvml::span_of(gpu, row, wanted);
+  const unsigned step = fake_nvml::step_of(gpu, span);
+  unsigned number = 0;
+  for (unsigned start = 0; start + span <= fake_nvml::span_of_all(gpu, row); start += step) {
+    if (number == *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+    placements[number++] = {start, span};
+  }
+  *count = number;
+  return NVML_SUCCESS;
+}
+// The driver takes the first place that is free.
+nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t handle, unsigned profile_id,
+                                                  nvmlComputeInstance_t* made) {
+  nvmlComputeInstancePlacement_t places[64];
+  unsigned count = 64;
+  if (const nvmlReturn_t status =
+          nvmlGpuInstanceGetComputeInstancePossiblePlacements(handle, profile_id, places, &count)) {
+    return status;
+  }
+  const Access machine;
+  const Handle* known = look_up(handle, 1);
+  Gpu* gpu = gpu_of(*machine, known);
+  if (gpu == nullptr || made == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
+  nvmlReturn_t status = NVML_ERROR_INSUFFICIENT_RESOURCES;
+  for (unsigned i = 0; i < count && status == NVML_ERROR_INSUFFICIENT_RESOURCES; ++i) {
+    unsigned id = 0;
+    status = machine->create_part(*gpu, known->slice, profile_id, places[i], id);
+    if (status == NVML_SUCCESS) *made = give<nvmlComputeInstance_t>({2, known->gpu, known->slice, id});
+  }
   return status;
 }
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle) {
@@ -511,7 +599,7 @@ nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned* id) {
   *id = known->part;
   return NVML_SUCCESS;
 }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
   if (gpu == nullptr || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -523,6 +611,70 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                        gpu->mode ? 0 : 0xFFFFFFFFU};
   }
   *count = number;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
+  const char* kind = std::getenv("FAKE_NVML_PROCESSES");
+  if (kind != nullptr && std::strcmp(kind, "v2") == 0) return NVML_ERROR_FUNCTION_NOT_FOUND;
+  const nvmlReturn_t status = nvmlDeviceGetComputeRunningProcesses_v2(device, count, infos);
+  if (status != NVML_SUCCESS || kind == nullptr || std::strcmp(kind, "long") != 0) return status;
+  // From the last to the first, so that none is overwritten before it was moved. The memory of confidential computing
+  // follows each record.
+  auto* bytes = reinterpret_cast<unsigned char*>(infos);
+  for (unsigned i = *count; i-- > 0;) {
+    std::memmove(bytes + i * 32, bytes + i * sizeof(nvmlProcessInfo_t), sizeof(nvmlProcessInfo_t));
+    std::memset(bytes + i * 32 + sizeof(nvmlProcessInfo_t), 0, 8);
+  }
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const Access machine;
+  event_sets().push_back({{}, last_xid(*machine)});
+  *set = give<nvmlEventSet_t>({4, event_sets().size() - 1, 0, 0});
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t handle) {
+  const Access machine;
+  const Gpu* gpu = gpu_of(*machine, device);
+  EventSet* set = event_set_of(handle);
+  if (gpu == nullptr || set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (gpu->gone) return NVML_ERROR_GPU_IS_LOST;
+  if (types != nvmlEventTypeXidCriticalError) return NVML_ERROR_NOT_SUPPORTED;
+  set->gpus.push_back(look_up(device, 0)->gpu);
+  return NVML_SUCCESS;
+}
+// Once a GPU of the set is lost, so is the wait.
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t* data, unsigned timeout_ms) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  constexpr unsigned kTurnMs = 20;
+  for (unsigned waited = 0;; waited += kTurnMs) {
+    {
+      const Access machine;
+      EventSet* set = event_set_of(handle);
+      if (set == nullptr || data == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+      for (const auto& xid : machine->xids) {
+        if (xid.number <= set->seen || std::ranges::find(set->gpus, xid.gpu) == set->gpus.end()) continue;
+        set->seen = xid.number;
+        *data = {give<nvmlDevice_t>({0, xid.gpu, 0, 0}), nvmlEventTypeXidCriticalError, xid.code, xid.slice_id,
+                 xid.slice_id == 0xFFFFFFFFU ? xid.slice_id : 0};
+        return NVML_SUCCESS;
+      }
+      for (const std::size_t gpu : set->gpus) {
+        if (machine->gpus.at(gpu).gone) return NVML_ERROR_GPU_IS_LOST;
+      }
+    }
+    if (waited >= timeout_ms) return NVML_ERROR_TIMEOUT;
+    usleep(std::min(kTurnMs, timeout_ms - waited) * 1000);
+  }
+}
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t handle) {
+  const Access machine;
+  EventSet* set = event_set_of(handle);
+  if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  set->freed = true;
   return NVML_SUCCESS;
 }
 

@@ -68,7 +68,14 @@ bool part_profile(const Gpu& gpu, const ProfileRow& profile, unsigned number, Pa
   return true;
 }
 
+void Machine::raise(std::size_t gpu, unsigned code, unsigned slice_id) {
+  constexpr std::size_t kKept = 64;
+  xids.push_back({xids.empty() ? 1 : xids.back().number + 1, gpu, code, slice_id});
+  if (xids.size() > kKept) xids.erase(xids.begin());
+}
+
 nvmlReturn_t Machine::set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   activation = NVML_SUCCESS;
   const bool busy = std::ranges::any_of(gpu.processes, [](const Process& process) { return alive(process.pid); }) ||
                     (!on && !gpu.slices.empty());
@@ -82,6 +89,7 @@ nvmlReturn_t Machine::set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation) {
 
 nvmlReturn_t Machine::create_slice(Gpu& gpu, unsigned profile_id, const nvmlGpuInstancePlacement_t& place,
                                    unsigned& id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   if (!gpu.mode) return NVML_ERROR_NOT_SUPPORTED;
   const Board& board = gpu.board();
   const ProfileRow* profile = board.with_id(profile_id);
@@ -112,6 +120,7 @@ nvmlReturn_t Machine::create_slice(Gpu& gpu, unsigned profile_id, const nvmlGpuI
 }
 
 nvmlReturn_t Machine::destroy_slice(Gpu& gpu, unsigned id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   Slice* slice = gpu.slice(id);
   if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (!slice->parts.empty() || in_use(gpu, id)) return NVML_ERROR_IN_USE;
@@ -119,18 +128,48 @@ nvmlReturn_t Machine::destroy_slice(Gpu& gpu, unsigned id) {
   return NVML_SUCCESS;
 }
 
+namespace {
+
+bool is_ampere(const Gpu& gpu) { return gpu.type.rfind("a100", 0) == 0 || gpu.type.rfind("a30", 0) == 0; }
+
+unsigned power_of_two_from(unsigned value) {
+  unsigned power = 1;
+  while (power < value) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+unsigned span_of(const Gpu& gpu, const ProfileRow& profile, const PartProfile& part) {
+  if (is_ampere(gpu)) return part.slices;
+  // All of a slice covers all that the slice does, also where one compute slice has the memory of two.
+  if (part.slices == profile.slices) return span_of_all(gpu, profile);
+  return power_of_two_from(part.slices);
+}
+
+unsigned step_of(const Gpu& gpu, unsigned span) { return is_ampere(gpu) ? 1 : span; }
+
+unsigned span_of_all(const Gpu& gpu, const ProfileRow& profile) {
+  if (is_ampere(gpu)) return profile.slices;
+  return power_of_two_from(std::max(profile.slices, profile.slices == 1 && profile.size == 2 ? 2U : 1U));
+}
+
 nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
                                   const nvmlComputeInstancePlacement_t& place, unsigned& id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   Slice* slice = gpu.slice(slice_id);
   if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const ProfileRow& profile = *gpu.board().with_id(slice->profile_id);
   PartProfile wanted;
-  if (!part_profile(gpu, profile, number, wanted) || place.size != wanted.slices) return NVML_ERROR_INVALID_ARGUMENT;
-  if (place.start + place.size > profile.slices) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!part_profile(gpu, profile, number, wanted)) return NVML_ERROR_INVALID_ARGUMENT;
+  const unsigned span = span_of(gpu, profile, wanted);
+  if (place.size != span || place.start + span > span_of_all(gpu, profile)) return NVML_ERROR_INVALID_ARGUMENT;
+  if (place.start % step_of(gpu, span) != 0) return NVML_ERROR_INVALID_ARGUMENT;
   for (const auto& other : slice->parts) {
     PartProfile theirs;
     part_profile(gpu, profile, other.number, theirs);
-    if (overlaps(place.start, place.size, other.start, theirs.slices)) return NVML_ERROR_INSUFFICIENT_RESOURCES;
+    if (overlaps(place.start, place.size, other.start, span_of(gpu, profile, theirs)))
+      return NVML_ERROR_INSUFFICIENT_RESOURCES;
   }
   id = free_id(slice->parts, 0);
   slice->parts.push_back({id, number, place.start, mig_uuid(++made)});
@@ -138,6 +177,7 @@ nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
 }
 
 nvmlReturn_t Machine::destroy_part(Gpu& gpu, unsigned slice_id, unsigned id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   Slice* slice = gpu.slice(slice_id);
   if (slice == nullptr || std::ranges::find(slice->parts, id, &Part::id) == slice->parts.end())
     return NVML_ERROR_INVALID_ARGUMENT;
@@ -153,6 +193,7 @@ std::string Machine::text() const {
     const Gpu& gpu = gpus[i];
     out << "gpu " << gpu.type << " " << gpu.uuid << " " << gpu.mode << " " << gpu.pending << " " << gpu.resets << " "
         << gpu.drifts << " " << gpu.pci_id << "\n";
+    if (gpu.gone) out << "gone " << i << "\n";
     for (const auto& slice : gpu.slices) {
       out << "slice " << i << " " << slice.id << " " << slice.profile_id << " " << slice.start << "\n";
       for (const auto& part : slice.parts) {
@@ -163,6 +204,9 @@ std::string Machine::text() const {
     for (const auto& process : gpu.processes) {
       out << "process " << i << " " << process.slice_id << " " << process.pid << "\n";
     }
+  }
+  for (const auto& xid : xids) {
+    out << "xid " << xid.number << " " << xid.gpu << " " << xid.code << " " << xid.slice_id << "\n";
   }
   return out.str();
 }
@@ -177,6 +221,12 @@ Machine Machine::parse(const std::string& text) {
     } else if (word == "gpu") {
       Gpu& gpu = machine.gpus.emplace_back();
       in >> gpu.type >> gpu.uuid >> gpu.mode >> gpu.pending >> gpu.resets >> gpu.drifts >> gpu.pci_id;
+    } else if (word == "gone") {
+      in >> index;
+      machine.gpus.at(index).gone = true;
+    } else if (word == "xid") {
+      Xid& xid = machine.xids.emplace_back();
+      in >> xid.number >> xid.gpu >> xid.code >> xid.slice_id;
     } else if (word == "slice") {
       Slice slice;
       in >> index >> slice.id >> slice.profile_id >> slice.start;

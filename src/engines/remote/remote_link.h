@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,8 +22,11 @@ namespace tangram::engines {
 
 // The name of the engine.
 inline constexpr std::string_view kRemoteEngine = "remote";
+// The name of the engine whose servers we start ourselves; their batches go the same way.
+inline constexpr std::string_view kCommandEngine = "command";
 
-// "127.0.0.1:8000" or "[::1]:8000": an address in numbers with a port. Errors: anything else.
+// "127.0.0.1:8000", "[::1]:8000" or "triton:8000": an address in numbers, or a name, with a port. A name is looked up
+// now, which may take seconds. Errors: anything else, or a name that is not known.
 Result<host::Endpoint> parse_remote_address(std::string_view text);
 
 // How the other servers know us, and we them.
@@ -41,15 +45,19 @@ struct RemoteConfig {
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
   Duration answer = std::chrono::seconds(10);  // To the question whether it is ready.
+  bool starts = false;  // The server was started a moment ago: that it is not ready yet is not worth a line in the log.
 };
 
 class RemoteLink;
+class RemoteWatch;
 
-// All slices of a gateway that run elsewhere.
+// All slices of a gateway that run elsewhere. A server that is gone is noticed also while nothing runs on it: all
+// slices on it are then lost at once.
 class Remotes {
  public:
   // All outlive it.
-  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : context_{loop, clock, log} {}
+  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log);
+  ~Remotes();
 
   // The executor of a slice. It is ready once the server has said so of every model. It is destroyed before this is.
   std::unique_ptr<Executor> make(SliceId slice, RemoteConfig config, ExecutorEvents& events);
@@ -61,7 +69,11 @@ class Remotes {
   TimePoint next_due() const;
 
  private:
+  // The watch of a server, which is made at the first use.
+  RemoteWatch& watch_of(const RemoteConfig& config);
+
   LinkContext context_;
+  std::map<std::string, std::unique_ptr<RemoteWatch>> watches_;  // By address.
   LinkList<RemoteLink> links_;
 };
 
