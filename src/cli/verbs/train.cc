@@ -203,8 +203,8 @@ void add_train(Program& program) {
            "line. Exit code 1: the results differ, or steps were lost.",
        .examples = {{"tangram train rehearse examples/training/digits.py --workers 1,2,1 --every 20",
                      "Whether the script may be trained on lent slices."},
-                    {"tangram train run examples/training/digits.py --workers 2 -- --epochs 1",
-                     "With two trainers; what follows -- goes to the script."}}},
+                    {"tangram train run examples/training/digits.py --workers 2",
+                     "With two trainers. Arguments of the script follow a --."}}},
       [options](Session& session) {
         return options->action == "run" ? run_script(session, *options) : rehearse(session, *options);
       });
@@ -213,7 +213,7 @@ void add_train(Program& program) {
       verb.add_option("SCRIPT", options->script, "The script. What follows -- goes to it.")->required());
   program.takes_rest("train", options->arguments);
   verb.add_option("--workers", options->workers, "The number of trainers; for rehearse, one number after another.")
-      ->type_name("N,...")
+      ->type_name("LIST")
       ->capture_default_str();
   verb.add_option("--every", options->every, "rehearse: the number of steps between two changes.")
       ->type_name("STEPS")
