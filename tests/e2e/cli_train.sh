@@ -25,9 +25,9 @@ P
 }
 changes=(--workers 1,3,2,4,1 --every 8)
 training=$SOURCE/tests/e2e/training
-equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 7680
-equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1
-equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule steps --while-loop --epochs 3
+equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 12800
+equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1 --epochs 4
+equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule steps --while-loop --epochs 5
 equal "$training/three_lines.py" "${changes[@]}" --kill 1
 
 # Rank 0 writes, once an epoch, whoever that is.
