@@ -260,6 +260,7 @@ Result<Nothing> TrainingHost::start_zygote() {
                                  "TANGRAM_ELASTIC_SOCKET=" + socket_path_,
                                  "OMP_NUM_THREADS=1",
                                  "TANGRAM_CHECKPOINT=" + options_.checkpoint,
+                                 fmt::format("TANGRAM_CHECKPOINT_EVERY_S={}", options_.checkpoint_every_s),
                                  fmt::format("TANGRAM_LOGICAL_WORKERS={}", options_.logical_workers),
                                  fmt::format("TANGRAM_CHECK_STATE={}", options_.check_state ? 1 : 0)};
   if (const char* const path = std::getenv("PYTHONPATH")) added[0] += std::string(":") + path;

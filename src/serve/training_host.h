@@ -27,11 +27,12 @@ struct TrainingHostOptions {
   std::string script;
   std::vector<std::string> arguments;
   int logical_workers = 8;
-  int threads = 1;           // Of each trainer. Other numbers may change the last bits of a result.
-  std::string folder;        // For the socket and the log; it exists and is ours.
-  std::string checkpoint;    // Where the state is saved when the last trainer leaves.
-  bool check_state = false;  // Trainers say a checksum of their state at each generation.
-  bool show_output = false;  // What trainers print goes to our output instead of the log.
+  int threads = 1;                // Of each trainer. Other numbers may change the last bits of a result.
+  std::string folder;             // For the socket and the log; it exists and is ours.
+  std::string checkpoint;         // Where the state is saved; a job whose trainers are all gone begins there.
+  double checkpoint_every_s = 0;  // 0: only when the last trainer leaves.
+  bool check_state = false;       // Trainers say a checksum of their state at each generation.
+  bool show_output = false;       // What trainers print goes to our output instead of the log.
   train::ElasticJobConfig job;
 };
 

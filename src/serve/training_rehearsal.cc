@@ -27,7 +27,8 @@ class RehearsalDirector final : public TrainingObserver {
 
   Result<RehearsalRun> run() {
     auto host_options = options_.host;
-    host_options.job.members_min = host_options.job.members_max = static_cast<std::size_t>(workers_.front());
+    host_options.job.members_max = static_cast<std::size_t>(workers_.front());
+    host_options.job.ready_min = processes_wanted();  // The first changes must not wait for processes.
     host_options.check_state = true;
     TANGRAM_TRY(host_, TrainingHost::start(host_options, *this));
     const TimePoint begin = host_->now();
@@ -120,9 +121,14 @@ class RehearsalDirector final : public TrainingObserver {
   }
 
   // As many processes as will be members at most, and one in reserve for each fault.
+  std::size_t processes_wanted() const {
+    const auto most = static_cast<std::size_t>(*std::ranges::max_element(workers_));
+    const bool changes = workers_.size() > 1;
+    return changes || options_.kills + options_.stops > 0 ? most + 1 : most;
+  }
+
   void top_up() {
-    std::size_t most = static_cast<std::size_t>(*std::ranges::max_element(workers_));
-    if (workers_.size() > 1 || options_.kills + options_.stops > 0) ++most;
+    const std::size_t most = processes_wanted();
     while (host_->processes() < most && host_->job().state() != train::ElasticJobState::done) host_->spawn();
   }
 

@@ -435,10 +435,12 @@ void ElasticJob::break_group(TimePoint now) {
 TrainingGroup ElasticJob::surviving_group() const {
   TrainingGroup group;
   group.recovers = true;
+  std::size_t waiting = 0;
   const Trainer* holder = nullptr;  // Of the most steps; one that stays is preferred, however far the others are.
   for (const auto& trainer : trainers_) {
     if (trainer.phase != Phase::out && trainer.phase != Phase::ready) continue;
     if (trainer.fenced) continue;
+    if (!trainer.deadline) ++waiting;
     if (!trainer.deadline && group.members.size() < config_.members_max) group.members.push_back(trainer.id);
     if (trainer.phase != Phase::out || !trainer.step) continue;
     const bool stays = !trainer.deadline;
@@ -450,7 +452,7 @@ TrainingGroup ElasticJob::surviving_group() const {
     if (!group.members.empty() && !group.has(holder->id)) group.members.insert(group.members.begin(), holder->id);
     group.source = holder->id;
     group.step = *holder->step;
-  } else if (group.members.size() >= config_.members_min && !group.members.empty()) {
+  } else if (waiting >= config_.ready_min && !group.members.empty()) {
     group.restarts = true;
     const auto* const first =
         find(*std::ranges::max_element(group.members, {}, [&](TrainerId id) { return find(id)->begins_with; }));

@@ -72,7 +72,7 @@ class TrainerLinks {
 };
 
 struct ElasticJobConfig {
-  std::size_t members_min = 1;  // The job starts with at least so many.
+  std::size_t ready_min = 1;  // The job begins when so many trainers are ready, members or spares.
   std::size_t members_max = 64;
   Duration silent_max = std::chrono::seconds(10);  // A trainer sends a sign of life four times a second.
   Duration build_max = std::chrono::seconds(20);   // To build a group; then a new generation is named.

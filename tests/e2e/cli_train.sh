@@ -25,15 +25,29 @@ P
 }
 changes=(--workers 1,3,2,4,1 --every 8)
 training=$SOURCE/tests/e2e/training
-equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 7680
-equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1
-equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule steps --while-loop --epochs 3
+equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 12800
+equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1 --epochs 4
+equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule steps --while-loop --epochs 5
 equal "$training/three_lines.py" "${changes[@]}" --kill 1
 
 # Rank 0 writes, once an epoch, whoever that is.
 expect 0 train run "$training/recipes.py" --workers 2 -- --save saved; has out "epoch 1 loss"
 [[ -f saved.0 && -f saved.1 ]] || fail "no checkpoints: $(ls)"
 [[ $(grep -c "epoch 0" out) == 1 ]] || fail "more than one rank 0: $(cat out)"
+
+# A job that is killed whole continues from its checkpoint, and ends with the bits of one that was not.
+recipe=("$training/recipes.py" --workers 2 -- --optimizer adamw --schedule warmup --epochs 6)
+expect 0 train run "${recipe[@]}"; whole=$(grep -o "digest .*" out)
+"$TANGRAM" train run "$training/recipes.py" --workers 2 --checkpoint job.state --checkpoint-every-s 0.01 -- \
+  --optimizer adamw --schedule warmup --epochs 6 >killed 2>&1 </dev/null &
+job=$!
+for ((i = 0; i < 600; ++i)); do grep -q "epoch 1" killed && break; sleep 0.1; done
+kill -KILL $job; wait $job 2>/dev/null
+[[ -f job.state ]] || fail "no checkpoint: $(head -c 300 killed)"
+expect 0 train run "$training/recipes.py" --workers 2 --checkpoint job.state -- \
+  --optimizer adamw --schedule warmup --epochs 6
+[[ -n $whole && $(grep -o "digest .*" out) == "$whole" ]] || fail "not $whole: $(tail -1 out)"
+grep -q "epoch 0 loss" out && fail "it began from the start"
 
 # What cannot be made elastic is refused with its line; nothing has run by then.
 expect 2 train rehearse "$training/refused.py"

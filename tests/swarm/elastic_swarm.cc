@@ -441,8 +441,8 @@ class Cluster final : public train::TrainerLinks {
     if (t.generation < newest_) problem_ = fmt::format("generation {} makes a step after {}", t.generation, newest_);
     newest_ = std::max(newest_, t.generation);
     mesh.complete.insert(*t.step);
-    for (const auto& [member, unused] : arrivals) {
-      schedule(jitter(1.5), [this, member = member, generation = t.generation, step = *t.step] {
+    for (const auto& entry : arrivals) {
+      schedule(jitter(1.5), [this, member = entry.first, generation = t.generation, step = *t.step] {
         finish_step(member, generation, step);
       });
     }

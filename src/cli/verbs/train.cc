@@ -29,11 +29,14 @@ struct Options {
   std::vector<std::string> arguments;  // Of the script.
   std::string workers;
   std::int64_t every = 50;
+  bool repeats = false;
   int kills = 0;
   int stops = 0;
   int logical_workers = 8;
   int threads = 1;
   std::string python;
+  std::string checkpoint;
+  double checkpoint_every_s = 60;
   std::int64_t seed = 1;
   double limit_s = 3600;
 };
@@ -137,6 +140,7 @@ Result<ExitCode> rehearse(Session& session, const Options& options) {
   TANGRAM_TRY(rehearsal.host, host_options(options, folder));
   rehearsal.workers = workers;
   rehearsal.every = options.every;
+  rehearsal.repeats = options.repeats;
   rehearsal.kills = options.kills;
   rehearsal.stops = options.stops;
   rehearsal.seed = static_cast<std::uint64_t>(options.seed);
@@ -166,6 +170,8 @@ Result<ExitCode> run_script(Session& session, const Options& options) {
   serve::RehearsalOptions run;
   TANGRAM_TRY(run.host, host_options(options, folder));
   run.host.show_output = true;
+  run.host.checkpoint = options.checkpoint;
+  run.host.checkpoint_every_s = options.checkpoint_every_s;
   run.workers = {workers.front()};
   run.reference = false;
   run.limit = Duration::max();
@@ -197,8 +203,8 @@ void add_train(Program& program) {
            "line. Exit code 1: the results differ, or steps were lost.",
        .examples = {{"tangram train rehearse examples/training/digits.py --workers 1,2,1 --every 20",
                      "Whether the script may be trained on lent slices."},
-                    {"tangram train run examples/training/digits.py --workers 2 -- --epochs 1",
-                     "With two trainers; what follows -- goes to the script."}}},
+                    {"tangram train run examples/training/digits.py --workers 2",
+                     "With two trainers. Arguments of the script follow a --."}}},
       [options](Session& session) {
         return options->action == "run" ? run_script(session, *options) : rehearse(session, *options);
       });
@@ -207,12 +213,13 @@ void add_train(Program& program) {
       verb.add_option("SCRIPT", options->script, "The script. What follows -- goes to it.")->required());
   program.takes_rest("train", options->arguments);
   verb.add_option("--workers", options->workers, "The number of trainers; for rehearse, one number after another.")
-      ->type_name("N,...")
+      ->type_name("LIST")
       ->capture_default_str();
   verb.add_option("--every", options->every, "rehearse: the number of steps between two changes.")
       ->type_name("STEPS")
       ->capture_default_str()
       ->range(std::int64_t{1}, std::int64_t{1'000'000'000});
+  verb.add_flag("--repeat", options->repeats, "rehearse: begin the list of --workers again when it is done.");
   verb.add_option("--kill", options->kills, "rehearse: how many trainers are killed while they train.")
       ->type_name("N")
       ->capture_default_str()
@@ -234,6 +241,13 @@ void add_train(Program& program) {
   program.offers_files(
       verb.add_option("--python", options->python, "The Python interpreter; default: the first that has PyTorch.")
           ->type_name("FILE"));
+  program.offers_files(verb.add_option("--checkpoint", options->checkpoint,
+                                       "run: the file for the job's state. A job that was killed continues from it.")
+                           ->type_name("FILE"));
+  verb.add_option("--checkpoint-every-s", options->checkpoint_every_s, "run: seconds from one checkpoint to the next.")
+      ->type_name("S")
+      ->capture_default_str()
+      ->range(0.01, 1e8);
   verb.add_option("--seed", options->seed, "rehearse: chooses who leaves and who is killed.")
       ->type_name("N")
       ->capture_default_str();

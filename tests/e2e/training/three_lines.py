@@ -13,5 +13,5 @@ x = torch.randn(3200, 16)
 dataset = TensorDataset(x, x[:, :3].argmax(1))
 
 job = tangram_elastic.join(model, optimizer, logical_workers=8)
-for inputs, labels in job.batches(dataset, batch_size=8, epochs=3):
+for inputs, labels in job.batches(dataset, batch_size=8, epochs=4):
     job.step(F.cross_entropy(model(inputs), labels))

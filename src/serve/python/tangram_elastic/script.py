@@ -219,15 +219,17 @@ class Runner:
         self.trainer.start(self.models[0], self.optimizer, self._extra, self._restore)
 
     def _extra(self):
+        # One that has just got its state, as from a checkpoint, passes on where that stands and not where the script is.
         return {
             "schedulers": [s.state_dict() for s in self.schedulers],
-            "loops": dict(self.loops),
-            "epoch": dict(self.epoch),
+            "loops": dict(self.received["loops"] if self.behind else self.loops),
+            "epoch": dict(self.received["epoch"] if self.behind else self.epoch),
         }
 
     def _restore(self, extra):
         for scheduler, kept in zip(self.schedulers, extra["schedulers"]):
             scheduler.load_state_dict(kept)
+        self.received = extra
         self.resume_loops = dict(extra["loops"])
         self.resume_epoch = dict(extra["epoch"])
         self.behind = True

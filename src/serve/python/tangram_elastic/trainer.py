@@ -14,6 +14,7 @@ import queue
 import random
 import sys
 import threading
+import time
 from datetime import timedelta
 
 import torch
@@ -101,6 +102,10 @@ class Trainer:
         self.link = None
         self.id = int(os.environ.get("TANGRAM_TRAINER", 0))
         self.checkpoint = os.environ.get("TANGRAM_CHECKPOINT", "")
+        self._checkpoint_every = float(os.environ.get("TANGRAM_CHECKPOINT_EVERY_S", 0))
+        self._checkpoint_at = time.monotonic()
+        self._writing = None
+        self._within_epoch = False  # The step that was made last is not the last of its epoch.
         self._check = os.environ.get("TANGRAM_CHECK_STATE") == "1"
         self._has_state = False  # Of the job, and not only its own beginning.
         self._groups = {}        # By generation: those that were prepared and are newer than the current one.
@@ -214,6 +219,19 @@ class Trainer:
         elif self._agreed is not None:
             agreed, self._agreed = self._agreed, None
             self._enter(self._groups[agreed])
+        # Not at the end of an epoch: what the script does there would be left out by those who begin with the copy.
+        if self.checkpoint and self._checkpoint_every > 0 and self.rank == 0 and self._within_epoch:
+            self._write_checkpoint()
+
+    def _write_checkpoint(self):
+        """Copies the state now and then, and writes the copy while training goes on."""
+        now = time.monotonic()
+        if now - self._checkpoint_at < self._checkpoint_every or (self._writing and self._writing.is_alive()):
+            return
+        self._checkpoint_at = now
+        block = self._packed()
+        self._writing = threading.Thread(target=state.save, args=(block, self.checkpoint), daemon=True)
+        self._writing.start()
 
     def _enter_next(self):
         """Outside of any group: waits for the next that this trainer may enter, until it has entered one whole."""
@@ -275,6 +293,8 @@ class Trainer:
             self.link.send(state=self.checksum(), generation=group.generation, step=self.step)
 
     def _leave(self, group):
+        if self._writing:
+            self._writing.join()
         if not group.members and group.source == self.id and self.checkpoint:
             state.save(self._packed(), self.checkpoint)
             self.link.send(saved=self.step)
@@ -438,6 +458,7 @@ class Trainer:
         self._put(total)
         apply()
         self.step += 1
+        self._within_epoch = may_admit
         self._fresh, self._joiners = False, []
         if self.link is not None:
             if generation > 0 and all(vote == generation for vote in votes):
@@ -450,7 +471,8 @@ class Trainer:
             group = self._groups.get(self._latest)
             if group is None or not group.built or group.recovers:
                 return 0
-            return group.generation if may_admit or not group.fresh else 0
+            moves_state = group.fresh or not group.members
+            return group.generation if may_admit or not moves_state else 0
 
     def _exchange(self, vote):
         """The sum of all and the votes of all; nothing if a member has died."""
