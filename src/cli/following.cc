@@ -229,7 +229,10 @@ Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const s
   if (!driver.problem.empty()) return Error{ErrorCode::unavailable, "--cuts nvml: " + driver.problem};
   TANGRAM_TRY(const auto matched, recut::match_devices(all, driver, choices));
   for (const auto& [device, gpu] : matched) choices[device->name] = gpu->uuid;
-  const auto cut = serve::cut_gpus(first, {.choices = choices, .directory = recut::state_directory(""), .after = {}},
+  // After a restart, slices can be left on devices that the plan does not use: the server was killed before it gave
+  // them back. At a first start they are not ours.
+  const auto cut = serve::cut_gpus(setup.past ? all : first,
+                                   {.choices = choices, .directory = recut::state_directory(""), .after = {}},
                                    "the first plan of tangram serve --follow");
   if (!cut) return Error{cut.error().code, "the GPUs were not cut for the first plan: " + cut.error().message};
   return choices;

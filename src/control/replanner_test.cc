@@ -48,6 +48,45 @@ TEST(Replanner, KeepsTheRunningPlanWhenTheFleetIsTooSmall) {
   EXPECT_EQ((*again)->step.replicas_loaded, 0);
 }
 
+// Two services on the quarters of two cores, 40 ms a request on each. Their rates change places: every plan takes as
+// few cores as one from nothing, although both services could keep what they had on the way, which fills the host.
+TEST(Replanner, GivesCoresBackThatARunningPlanWouldKeep) {
+  class OnAQuarter final : public LatencyModel {
+   public:
+    std::optional<Prediction> predict(const RunPoint& point) const override {
+      if (point.mig_profile != "0.25c") return std::nullopt;
+      const Duration time = from_seconds(0.040 * static_cast<double>(point.batch));
+      return Prediction{.mean = time, .p99 = time};
+    }
+  };
+  const OnAQuarter latency;
+  plan::Problem problem;
+  problem.latency = &latency;
+  problem.options.rule = plan::Rule::half;
+  DeviceGroup host;
+  host.name = "host";
+  host.type = "cpu";
+  host.count = 1;
+  host.host = CpuHost{2, 8, true};
+  problem.fleet.groups.push_back(host);
+  for (const char* name : {"a", "b"}) {
+    Service service;
+    service.name = service.model = name;
+    service.slo = {std::chrono::seconds(1), 99};
+    service.traffic = PoissonTraffic{4};
+    problem.workload.services.push_back(std::move(service));
+  }
+  Replanner following(problem);
+  for (const double rate : {75.0, 60.0, 50.0, 40.0, 30.0, 15.0, 5.0}) {
+    const std::vector<ServiceDemand> demand{{rate, {{1, 1}}}, {80 - rate, {{1, 1}}}};
+    const auto followed = following.plan(demand, {false, false});
+    Replanner fresh(problem);
+    const auto anew = fresh.plan(demand, {false, false});
+    ASSERT_TRUE(followed && *followed && anew && *anew) << rate << following.reason();
+    EXPECT_EQ((*followed)->step.compute_slices, (*anew)->step.compute_slices) << rate;
+  }
+}
+
 // Bursts have 3.57 times the mean, so the plan for a mean of 12/s is about the plan for 43/s of even traffic.
 TEST(Replanner, PlansForTheBurstsOfTheServicesFile) {
   const TestServices even(6);

@@ -19,7 +19,8 @@ class SurgeWatch {
  public:
   struct Options {
     double deviations = 4;       // An excess of so many standard deviations of a Poisson number is not chance: one look
-                                 // in 30,000 shows it without a cause, at the planned rate once in four days.
+                                 // in 30,000 shows it without a cause, at the planned rate once in four days. Small
+                                 // numbers are judged by their roots.
     double margin = 1.25;        // Asked for over what was seen: a jump is mostly seen on its way up.
     double jump = 1.3;           // A rate of so many times the planned one is met with the heights of past surges, ...
     std::size_t surges_max = 4;  // ... the highest of so many. Above `margin`, so that a small excess is not.

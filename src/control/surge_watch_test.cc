@@ -14,6 +14,15 @@ TEST(SurgeWatch, IgnoresChanceAndAnswersAJump) {
   EXPECT_NEAR(*demand, 1.25 * 120, 1e-9);
 }
 
+// 18/s are 3 in a look of a sixth of a second. Poisson numbers of mean 3 reach 10 once in 900 looks and 14 once in
+// 290,000: the first is chance, the second is not. Without any traffic, four requests in a look are no surge.
+TEST(SurgeWatch, KnowsHowFarSmallNumbersStray) {
+  SurgeWatch watch({});
+  EXPECT_FALSE(watch.look(10, 1.0 / 6, 18).has_value());
+  EXPECT_FALSE(watch.look(4, 10, 0).has_value());
+  EXPECT_TRUE(watch.look(14, 1.0 / 6, 18).has_value());
+}
+
 // A first surge goes to 400/s and is over when six looks are as planned again. The second shows 200/s at first, and is
 // planned for at 400/s less two deviations of what was seen, (4000 - 2 * 63.2) / 10 = 387.4; a mere excess to 125/s is
 // not.

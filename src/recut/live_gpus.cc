@@ -172,6 +172,14 @@ Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts) {
   return choices;
 }
 
+GpuChoices choices_of(const Plan& plan, const GpuChoices& choices) {
+  GpuChoices some;
+  for (const auto& [name, choice] : choices) {
+    if (std::ranges::find(plan.devices, name, &PlannedDevice::name) != plan.devices.end()) some.emplace(name, choice);
+  }
+  return some;
+}
+
 const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geometry_by_pci(gpu.pci_device_id); }
 
 Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,

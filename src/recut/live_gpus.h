@@ -18,6 +18,10 @@ std::string nvml_library();
 using GpuChoices = std::map<std::string, std::string>;
 Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts);
 
+// Those of `choices` that name devices of `plan`. A server that follows its traffic knows the GPUs of its whole fleet,
+// and cuts one device at a time.
+GpuChoices choices_of(const Plan& plan, const GpuChoices& choices);
+
 // A device of a plan and the GPU that it was matched with.
 struct MatchedDevice {
   const PlannedDevice* device = nullptr;

@@ -52,7 +52,7 @@ Result<Nothing> MigPins::look_up_some(const Plan& plan) {
 
 Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
                                                           const adapters::DriverReport& driver) const {
-  TANGRAM_TRY(const auto matched, match_devices(plan, driver, choices_));
+  TANGRAM_TRY(const auto matched, match_devices(plan, driver, of_fleet_ ? choices_of(plan, choices_) : choices_));
   std::map<Key, std::string> uuids;
   for (const auto& [device, gpu] : matched) {
     if (const auto known = check_slices_known(*device, *gpu); !known) return known.error();

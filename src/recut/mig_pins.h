@@ -15,8 +15,10 @@ namespace tangram::recut {
 // MigProfile and its start; the UUID of the MIG device changes with each cut and is never stored in a file.
 class MigPins {
  public:
-  // `required`: the workers need their slices, so a missing one is an error if there is a driver.
-  MigPins(GpuChoices choices, bool required) : choices_(std::move(choices)), required_(required) {}
+  // `required`: the workers need their slices, so a missing one is an error if there is a driver. `of_fleet`: the
+  // choices may name devices that a plan does not use.
+  MigPins(GpuChoices choices, bool required, bool of_fleet = false)
+      : choices_(std::move(choices)), required_(required), of_fleet_(of_fleet) {}
 
   // Looks up all slices again. Any thread. Returns a note for the user, or an empty text. Errors: a device of the plan
   // is no GPU of this machine, or a slice does not exist as one part; the previous result is then kept.
@@ -36,6 +38,7 @@ class MigPins {
 
   GpuChoices choices_;
   bool required_;
+  bool of_fleet_;
   mutable host::Mutex mutex_;
   std::map<Key, std::string> uuids_ GUARDED_BY(mutex_);
 };

@@ -83,15 +83,20 @@ engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, Sli
                                                      const sched::Place& place) const {
   engines::RemoteConfig remote;
   const sched::Deployment& deployment = world.scheduler().state().deployment;
-  const Geometry& geometry = deployment.devices[place.device.index()].geometry;
+  const sched::DeployedDevice& device = deployment.devices[place.device.index()];
   const std::size_t service = first_model(deployment, place).service.index();
   std::vector<host::Endpoint> servers;
   if (service < config_.remotes_of.size()) {
-    servers = servers_of(config_.remotes_of[service], geometry.profiles[place.slice.profile].name);
+    servers = servers_of(config_.remotes_of[service], device.geometry.profiles[place.slice.profile].name);
   }
-  if (servers.empty()) servers = config_.remotes;
-  // Slices take the servers in turn.
-  remote.address = servers[slice.index() % servers.size()];
+  const auto own = config_.remote_of_device.find(device.name);
+  // Slices take the servers of their service, or else the configured ones, in turn, unless their device has one.
+  if (!servers.empty()) {
+    remote.address = servers[slice.index() % servers.size()];
+  } else {
+    const std::size_t number = own == config_.remote_of_device.end() ? slice.index() : own->second;
+    remote.address = config_.remotes[number % config_.remotes.size()];
+  }
   remote.caller = remote_caller_;
   remote.title = slice_name(world, slice.index());
   remote.models = model_specs(deployment, place);

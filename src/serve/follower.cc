@@ -104,11 +104,12 @@ void Follower::ended(const Call& call, const Outcome& outcome) {
 
 // ---- The thread of the world ----
 
-void Follower::work(const LiveWorld& world, TimePoint now) {
+void Follower::work(LiveWorld& world, TimePoint now) {
   // Devices come and go while a plan moves, and once more when it has.
   const bool moves = world.scheduler().moving();
   if (moves || moving_) hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
   moving_ = moves;
+  if (!moves) notice_end_of_move(world);
   if (now >= next_watch_) {
     watch_devices(world);
     next_watch_ = now + kWatchEvery;
@@ -179,7 +180,7 @@ std::set<std::string> Follower::devices_down(const LiveWorld& world) const {
   return down;
 }
 
-void Follower::watch_devices(const LiveWorld& world) {
+void Follower::watch_devices(LiveWorld& world) {
   const std::set<std::string> down = devices_down(world);
   std::erase_if(down_since_, [&](const auto& entry) { return !down.contains(entry.first); });
   for (const auto& name : down) down_since_.emplace(name, world.time());
@@ -188,6 +189,15 @@ void Follower::watch_devices(const LiveWorld& world) {
   const std::size_t before = lost_.size();
   const auto back =
       std::erase_if(lost_, [&](const auto& entry) { return may_return(world, entry.first, entry.second); });
+  // What was broken, and may be tried again.
+  for (auto entry = broken_.begin(); entry != broken_.end();) {
+    if (!lost_.contains(entry->first)) {
+      world.set_dead(entry->first, false);
+      entry = broken_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
   for (const auto& [name, since] : down_since_) {
     if (world.time() - since >= lost_after_) lost_.emplace(name, world.time());
   }
@@ -208,7 +218,30 @@ void Follower::watch_devices(const LiveWorld& world) {
 // Where it can be known, at once. Elsewhere a trial says: a device that is still dead is lost again after lost_after_.
 bool Follower::may_return(const LiveWorld& world, const std::string& device, TimePoint lost_at) const {
   if (emulated_) return !world.is_dead(device);
+  if (const auto broken = broken_.find(device); broken != broken_.end() && broken->second) return false;
   return world.time() - lost_at >= lost_pause_;
+}
+
+// The world takes the device for dead meanwhile: its slices are neither restarted nor cut.
+void Follower::on_device_news(LiveWorld& world, const DeviceNews& news) {
+  const TimePoint now = world.time();
+  if (news.works) {
+    const auto broken = broken_.find(news.device);
+    if (broken == broken_.end()) return;
+    broken->second = false;
+    lost_[news.device] = now - lost_pause_;  // At once, not after the pause.
+  } else {
+    world.set_dead(news.device, true);
+    broken_[news.device] |= news.until_works;
+    lost_[news.device] = now;
+    retell_lost_ = true;
+  }
+  host::LogLine line(news.works ? host::LogLevel::info : host::LogLevel::warning,
+                     news.works ? "device_works" : "device_broken");
+  line.text("device", news.device);
+  if (!news.works) line.text("reason", news.reason);
+  log_.write(line);
+  next_watch_ = now;
 }
 
 void Follower::notice_end_of_move(const LiveWorld& world) {

@@ -26,6 +26,7 @@
 #include "host/mutex.h"
 #include "serve/call.h"
 #include "serve/follow_command.h"
+#include "serve/gpu_watch.h"
 #include "serve/inbox.h"
 #include "serve/saved_following.h"
 
@@ -80,11 +81,13 @@ class Follower final : public ControlOwner {
   void arrived(const Call& call);
   void ended(const Call& call, const Outcome& outcome);
   // Posts the look that is due at `now`. Call it before LiveWorld::step().
-  void work(const LiveWorld& world, TimePoint now);
+  void work(LiveWorld& world, TimePoint now);
   TimePoint next_due() const { return look_posted_ ? next_watch_ : std::min(next_look_, next_watch_); }
   // Answers into `call`: the report, or why it cannot be done.
   void command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call);
   FollowReport report(const LiveWorld& world) const EXCLUDES(mutex_);
+  // A device is broken, or works again: it is planned around at once, or used again. Inside step().
+  void on_device_news(LiveWorld& world, const DeviceNews& news);
 
   void on_controlled(ControlCall* call) override;
 
@@ -112,7 +115,7 @@ class Follower final : public ControlOwner {
   // Devices of which a slice is not ready, or of which the plan in force wants slices and there are none.
   std::set<std::string> devices_down(const LiveWorld& world) const;
   // Devices that are lost, or back; the planning thread is told of a change.
-  void watch_devices(const LiveWorld& world) EXCLUDES(mutex_);
+  void watch_devices(LiveWorld& world) EXCLUDES(mutex_);
   // Hands what a next run needs to the writer.
   void save(const LiveWorld& world);
   // Whether a lost device may be used again.
@@ -138,6 +141,7 @@ class Follower final : public ControlOwner {
   bool emulated_;
   std::map<std::string, TimePoint> down_since_;  // Devices of which a slice is not ready, by name.
   std::map<std::string, TimePoint> lost_;        // When they were given up.
+  std::map<std::string, bool> broken_;  // Devices that the driver gave up, by name: until it says that they work.
   bool retell_lost_ = false;  // The plan around a lost device may have been vetoed: the planner is told again.
   control::FleetHours hours_;
   control::Observation since_;  // Counts since the last look.

@@ -43,7 +43,7 @@ Result<Nothing> cut_gpus(const Plan& plan, const GpuCutOptions& options, const s
   recut::Change change(change_options, observer);
   TANGRAM_RETURN_IF_ERROR(change.open(recut::nvml_library()));
   const adapters::DriverReport driver = change.now();  // A copy, to which `matched` refers.
-  TANGRAM_TRY(const auto matched, recut::match_devices(plan, driver, options.choices));
+  TANGRAM_TRY(const auto matched, recut::match_devices(plan, driver, recut::choices_of(plan, options.choices)));
   const recut::ChangeResult result = change.apply(recut::goals_of(matched), label);
   switch (result.status) {
     case recut::ChangeStatus::done:
@@ -62,8 +62,10 @@ void GpuCuts::begin(DeviceId device, PlannedDevice goal) {
     Plan plan;
     plan.devices.push_back(goal);
     const auto begun = std::chrono::steady_clock::now();
+    if (watch_ != nullptr) watch_->suspend();
     Result<Nothing> cut = cut_gpus(plan, options_, "tangram serve --follow");
     if (cut && options_.after) cut = options_.after(plan);
+    if (watch_ != nullptr) watch_->resume();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     host::LogLine line(cut ? host::LogLevel::info : host::LogLevel::error, cut ? "device_cut" : "device_not_cut");
     line.text("device", goal.name).text("layout", to_string(goal.geometry, layout_of(goal)));

@@ -13,6 +13,7 @@
 #include "core/plan.h"
 #include "host/log.h"
 #include "recut/live_gpus.h"
+#include "serve/gpu_watch.h"
 #include "serve/inbox.h"
 
 namespace tangram::serve {
@@ -32,9 +33,9 @@ Result<Nothing> cut_gpus(const Plan& plan, const GpuCutOptions& options, const s
 
 class GpuCuts {
  public:
-  // Both outlive it.
-  GpuCuts(GpuCutOptions options, Inbox& inbox, host::LogWriter& log)
-      : options_(std::move(options)), inbox_(inbox), log_(log) {}
+  // All outlive it. `watch` is suspended during each cut; null: nobody watches.
+  GpuCuts(GpuCutOptions options, Inbox& inbox, host::LogWriter& log, GpuWatch* watch)
+      : options_(std::move(options)), inbox_(inbox), log_(log), watch_(watch) {}
   ~GpuCuts() { join(); }
 
   // Begins to cut a device to the layout of `goal`, which has no replicas. Inbox::on_cut answers. Requires that the
@@ -49,6 +50,7 @@ class GpuCuts {
   GpuCutOptions options_;
   Inbox& inbox_;
   host::LogWriter& log_;
+  GpuWatch* watch_;
   std::thread thread_;
 };
 

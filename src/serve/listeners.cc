@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "host/listen_socket.h"
+#include "host/prompt_thread.h"
 
 namespace tangram::serve {
 
@@ -83,6 +84,7 @@ void Listeners::start() {
 
 // Each thread notices the drain by itself, since an HttpServer belongs to its thread; drain() only wakes it.
 void Listeners::run_io(IoThread& io) {
+  host::wake_promptly();
   bool draining = false;
   while (!stopping_) {
     io.loop.wait(clock_, io.http->next_due());

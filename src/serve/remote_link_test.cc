@@ -215,6 +215,21 @@ std::size_t times(const std::string& text, const std::string& what) {
   return count;
 }
 
+// Nobody sends a request: the gateway notices by itself that the server is gone, and that it is back.
+TEST(Remote, NoticesThatTheSecondServerIsGoneWhileNothingRuns) {
+  Workload there_workload;
+  const sched::Deployment there_deployment = renamed(there_workload);
+  auto there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(0));
+  const std::uint16_t there_port = there->port();
+  const OtherServer here = first_server(on_server(there_port));
+  ASSERT_TRUE(here.wait_until_ready());
+  there.reset();
+  EXPECT_TRUE(until([&] { return here.ask("/v2/health/ready").status != 200; })) << here.log();
+  EXPECT_NE(here.ask("/v2/models/rank/ready").status, 200);
+  there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(there_port));
+  EXPECT_TRUE(here.wait_until_ready()) << here.log();
+}
+
 // A question that waits for slices which are not ready for 0.2 s.
 const char* const kBriefQuestion =
     R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,2],"data":[1,2]}],"parameters":{"tangram_deadline_ms":200}})";

@@ -7,12 +7,13 @@
 #include "serve/server.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "core/layout.h"
+#include "host/prompt_thread.h"
 #include "serve/reports.h"
 
 namespace tangram::serve {
@@ -54,7 +55,14 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   reloader_ =
       std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, take, [this] { loop_.wake(); });
   cuts_ = config_.emulated_cuts;
-  if (config_.gpu_cuts) gpu_cuts_ = std::make_unique<GpuCuts>(*config_.gpu_cuts, world_->inbox(), log_);
+  if (config_.gpu_cuts && follow != nullptr) {
+    gpu_watch_ = std::make_unique<GpuWatch>(
+        recut::nvml_library(), config_.gpu_cuts->choices, world_->inbox(), log_,
+        [this](LiveWorld& world, const DeviceNews& news) { follower_->on_device_news(world, news); });
+  }
+  if (config_.gpu_cuts) {
+    gpu_cuts_ = std::make_unique<GpuCuts>(*config_.gpu_cuts, world_->inbox(), log_, gpu_watch_.get());
+  }
   if (follow == nullptr) return;
   follower_ = std::make_unique<Follower>(
       std::move(*follow), world_->inbox(), log_,
@@ -91,7 +99,9 @@ LiveWorldConfig Server::world_config() {
   };
   if (config_.emulated_cuts) {
     world.recut_time = [this](const sched::DeployedDevice& before, const Layout& target) {
-      return cuts_->time_of(before.layout, target);
+      const Duration takes = cuts_->time_of(before.layout, target);
+      tell_of_cut(before, target, takes);
+      return takes;
     };
   }
   if (config_.gpu_cuts) {
@@ -100,6 +110,7 @@ LiveWorldConfig Server::world_config() {
       for (const auto& slice : target.slices) goal.slices.push_back({slice, {}});
       // The cores of a host are cut by the workers on them.
       if (device.geometry.units_per_core > 0) return world_->inbox().on_cut(id, true);
+      tell_of_cut(device, target, std::nullopt);
       gpu_cuts_->begin(id, std::move(goal));
     };
   }
@@ -122,6 +133,13 @@ LiveWorldConfig Server::world_config() {
                             Duration took) { tell_of_batch(slice, model, samples, size, took); };
   }
   return world;
+}
+
+void Server::tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes) {
+  host::LogLine line(host::LogLevel::info, "device_cutting");
+  line.text("device", device.name).text("layout", to_string(device.geometry, target));
+  if (takes) line.number("takes_s", to_seconds(*takes));
+  log_.write(line);
 }
 
 // Runs on the thread of the world for each request, so only counters and, if asked for, one log line.
@@ -147,7 +165,7 @@ void Server::tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t
 // ---- The loop ----
 
 bool Server::run() {
-  prctl(PR_SET_TIMERSLACK, 1);  // A wake-up may be late by a nanosecond, not by the usual 50 microseconds.
+  host::wake_promptly();
   SignalWatch signals(loop_, [this](int number) { number == SIGHUP ? request_reload() : request_stop(); });
   listeners_->start();
   driver_ = std::this_thread::get_id();

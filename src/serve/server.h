@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "serve/executor_factory.h"
 #include "serve/follower.h"
 #include "serve/gateway.h"
+#include "serve/gpu_watch.h"
 #include "serve/listeners.h"
 #include "serve/live_world.h"
 #include "serve/reloader.h"
@@ -56,6 +58,8 @@ class Server {
   void on_resolved(const Call& call, const Outcome& outcome, TimePoint now);
   // Passes a batch to config_.on_batch, in terms of latency models. Requires that on_batch is set.
   void tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size, Duration took);
+  // A device begins to be cut. `takes`: with the loading of its models, where that is known.
+  void tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes);
   // Waits until something happens or is due, and handles it.
   void turn();
   // All slices of the first plan are ready: reports it to clients and to the log. Called once.
@@ -83,6 +87,7 @@ class Server {
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Reloader> reloader_;
   std::optional<control::RecutClock> cuts_;
+  std::unique_ptr<GpuWatch> gpu_watch_;  // Null: there is no GPU, or nobody would plan around one.
   std::unique_ptr<GpuCuts> gpu_cuts_;    // Null: the server cuts nothing.
   std::unique_ptr<Follower> follower_;   // Null: the plan changes by reloads only.
   std::atomic<std::thread::id> driver_;  // The thread of the world.

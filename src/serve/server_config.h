@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -68,6 +69,9 @@ struct ServerConfig {
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn, ...
   std::vector<std::vector<SliceServer>> remotes_of;  // ... unless their service has some of its own. By ServiceId.
+  // ... and except those of these devices, which have one each, by its place in `remotes`. So a server that is lost is one
+  // lost device.
+  std::map<std::string, std::size_t> remote_of_device;
   engines::RemoteCaller remote_caller;  // Of all of them.
   worker::WorkerPatience patience;      // With workers.
   engines::EmulatedExecutorConfig emulated;

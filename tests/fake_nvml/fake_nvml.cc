@@ -20,6 +20,9 @@
 //   $FAKE_NVML_PROCESSES  "long": records of processes have 32 bytes, as with drivers 535.43 to 535.86;
 //                         "v2": there is no version 3 of the call, as before R510
 // With $FAKE_NVML_PCIE set, GPU 1 is the PCIe board.
+//
+// A test reports an error of a GPU by fake_nvml_xid(), and takes a GPU away and brings it back by fake_nvml_gone();
+// with $FAKE_NVML_STATE from any process.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -32,6 +35,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 
 #include "machine.h"
@@ -71,7 +75,12 @@ nvmlReturn_t status_from(const char* variable) {
   return value == nullptr ? NVML_SUCCESS : std::atoi(value);
 }
 
-// The machine for the time of one call; with a file, alone among all processes.
+std::recursive_mutex& only_one() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+// The machine for the time of one call, alone among all threads; with a file, among all processes.
 class Access {
  public:
   Access() {
@@ -99,13 +108,14 @@ class Access {
   Machine& operator*() const { return memory(); }
 
  private:
+  std::lock_guard<std::recursive_mutex> alone_{only_one()};
   int file_ = -1;
   std::string before_;
 };
 
 // What a handle stands for. A handle that is not among those given out is nobody's.
 struct Handle {
-  int kind = 0;  // 0: a GPU, 1: a slice, 2: a part, 3: a part as a MIG device.
+  int kind = 0;  // 0: a GPU, 1: a slice, 2: a part, 3: a part as a MIG device, 4: a set of events, its number in `gpu`.
   std::size_t gpu = 0;
   unsigned slice = 0;
   unsigned part = 0;
@@ -132,6 +142,26 @@ const Handle* look_up(Pointer pointer, int kind) {
   }
   return nullptr;
 }
+
+// What one caller listens to.
+struct EventSet {
+  std::vector<std::size_t> gpus;
+  unsigned seen = 0;  // The number of the last error that it has been told of.
+  bool freed = false;
+};
+
+std::deque<EventSet>& event_sets() {
+  static std::deque<EventSet> list;
+  return list;
+}
+
+EventSet* event_set_of(nvmlEventSet_t handle) {
+  const Handle* known = look_up(handle, 4);
+  if (known == nullptr || event_sets()[known->gpu].freed) return nullptr;
+  return &event_sets()[known->gpu];
+}
+
+unsigned last_xid(const Machine& machine) { return machine.xids.empty() ? 0 : machine.xids.back().number; }
 
 Gpu* gpu_of(Machine& machine, nvmlDevice_t device) {
   const Handle* handle = look_up(device, 0);
@@ -228,6 +258,8 @@ const char* fake_nvml_save() {
   text = memory().text();
   return text.c_str();
 }
+void fake_nvml_xid(unsigned gpu, unsigned code, unsigned slice_id) { Access()->raise(gpu, code, slice_id); }
+void fake_nvml_gone(unsigned gpu, int gone) { Access()->gpus.at(gpu).gone = gone != 0; }
 void fake_nvml_fail_write(int number, nvmlReturn_t status) {
   writes_until_failure = number;
   failure = status;
@@ -255,6 +287,8 @@ const char* nvmlErrorString(nvmlReturn_t status) {
     case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
     case NVML_ERROR_NOT_FOUND: return "Not Found";
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_TIMEOUT: return "Timeout";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
     case NVML_ERROR_RESET_REQUIRED: return "GPU requires reset";
     case NVML_ERROR_IN_USE: return "In use by another client";
     case NVML_ERROR_INSUFFICIENT_RESOURCES: return "Insufficient Resources";
@@ -270,7 +304,9 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
 }
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
   if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
-  if (index >= Access()->gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
+  const Access machine;
+  if (index >= machine->gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
+  if (machine->gpus[index].gone) return NVML_ERROR_GPU_IS_LOST;
   *device = give<nvmlDevice_t>({0, index, 0, 0});
   return NVML_SUCCESS;
 }
@@ -279,6 +315,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
   const Access machine;
   for (std::size_t i = 0; i < machine->gpus.size(); ++i) {
     if (machine->gpus[i].uuid != uuid) continue;
+    if (machine->gpus[i].gone) return NVML_ERROR_GPU_IS_LOST;
     *device = give<nvmlDevice_t>({0, i, 0, 0});
     return NVML_SUCCESS;
   }
@@ -316,6 +353,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory_i
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
   if (gpu == nullptr || memory_info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (gpu->gone) return NVML_ERROR_GPU_IS_LOST;
   const unsigned long long total = static_cast<unsigned long long>(gpu->board().memory_mib) << 20U;
   const unsigned long long used = 512ULL << 20U;  // What the driver keeps.
   *memory_info = {total, total - used, used};
@@ -587,6 +625,56 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     std::memmove(bytes + i * 32, bytes + i * sizeof(nvmlProcessInfo_t), sizeof(nvmlProcessInfo_t));
     std::memset(bytes + i * 32 + sizeof(nvmlProcessInfo_t), 0, 8);
   }
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const Access machine;
+  event_sets().push_back({{}, last_xid(*machine)});
+  *set = give<nvmlEventSet_t>({4, event_sets().size() - 1, 0, 0});
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t handle) {
+  const Access machine;
+  const Gpu* gpu = gpu_of(*machine, device);
+  EventSet* set = event_set_of(handle);
+  if (gpu == nullptr || set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (gpu->gone) return NVML_ERROR_GPU_IS_LOST;
+  if (types != nvmlEventTypeXidCriticalError) return NVML_ERROR_NOT_SUPPORTED;
+  set->gpus.push_back(look_up(device, 0)->gpu);
+  return NVML_SUCCESS;
+}
+// Once a GPU of the set is lost, so is the wait.
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t* data, unsigned timeout_ms) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  constexpr unsigned kTurnMs = 20;
+  for (unsigned waited = 0;; waited += kTurnMs) {
+    {
+      const Access machine;
+      EventSet* set = event_set_of(handle);
+      if (set == nullptr || data == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+      for (const auto& xid : machine->xids) {
+        if (xid.number <= set->seen || std::ranges::find(set->gpus, xid.gpu) == set->gpus.end()) continue;
+        set->seen = xid.number;
+        *data = {give<nvmlDevice_t>({0, xid.gpu, 0, 0}), nvmlEventTypeXidCriticalError, xid.code, xid.slice_id,
+                 xid.slice_id == 0xFFFFFFFFU ? xid.slice_id : 0};
+        return NVML_SUCCESS;
+      }
+      for (const std::size_t gpu : set->gpus) {
+        if (machine->gpus.at(gpu).gone) return NVML_ERROR_GPU_IS_LOST;
+      }
+    }
+    if (waited >= timeout_ms) return NVML_ERROR_TIMEOUT;
+    usleep(std::min(kTurnMs, timeout_ms - waited) * 1000);
+  }
+}
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t handle) {
+  const Access machine;
+  EventSet* set = event_set_of(handle);
+  if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  set->freed = true;
   return NVML_SUCCESS;
 }
 

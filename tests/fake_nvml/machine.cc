@@ -68,7 +68,14 @@ bool part_profile(const Gpu& gpu, const ProfileRow& profile, unsigned number, Pa
   return true;
 }
 
+void Machine::raise(std::size_t gpu, unsigned code, unsigned slice_id) {
+  constexpr std::size_t kKept = 64;
+  xids.push_back({xids.empty() ? 1 : xids.back().number + 1, gpu, code, slice_id});
+  if (xids.size() > kKept) xids.erase(xids.begin());
+}
+
 nvmlReturn_t Machine::set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   activation = NVML_SUCCESS;
   const bool busy = std::ranges::any_of(gpu.processes, [](const Process& process) { return alive(process.pid); }) ||
                     (!on && !gpu.slices.empty());
@@ -82,6 +89,7 @@ nvmlReturn_t Machine::set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation) {
 
 nvmlReturn_t Machine::create_slice(Gpu& gpu, unsigned profile_id, const nvmlGpuInstancePlacement_t& place,
                                    unsigned& id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   if (!gpu.mode) return NVML_ERROR_NOT_SUPPORTED;
   const Board& board = gpu.board();
   const ProfileRow* profile = board.with_id(profile_id);
@@ -112,6 +120,7 @@ nvmlReturn_t Machine::create_slice(Gpu& gpu, unsigned profile_id, const nvmlGpuI
 }
 
 nvmlReturn_t Machine::destroy_slice(Gpu& gpu, unsigned id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   Slice* slice = gpu.slice(id);
   if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (!slice->parts.empty() || in_use(gpu, id)) return NVML_ERROR_IN_USE;
@@ -147,6 +156,7 @@ unsigned span_of_all(const Gpu& gpu, const ProfileRow& profile) {
 
 nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
                                   const nvmlComputeInstancePlacement_t& place, unsigned& id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   Slice* slice = gpu.slice(slice_id);
   if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const ProfileRow& profile = *gpu.board().with_id(slice->profile_id);
@@ -167,6 +177,7 @@ nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
 }
 
 nvmlReturn_t Machine::destroy_part(Gpu& gpu, unsigned slice_id, unsigned id) {
+  if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
   Slice* slice = gpu.slice(slice_id);
   if (slice == nullptr || std::ranges::find(slice->parts, id, &Part::id) == slice->parts.end())
     return NVML_ERROR_INVALID_ARGUMENT;
@@ -182,6 +193,7 @@ std::string Machine::text() const {
     const Gpu& gpu = gpus[i];
     out << "gpu " << gpu.type << " " << gpu.uuid << " " << gpu.mode << " " << gpu.pending << " " << gpu.resets << " "
         << gpu.drifts << " " << gpu.pci_id << "\n";
+    if (gpu.gone) out << "gone " << i << "\n";
     for (const auto& slice : gpu.slices) {
       out << "slice " << i << " " << slice.id << " " << slice.profile_id << " " << slice.start << "\n";
       for (const auto& part : slice.parts) {
@@ -192,6 +204,9 @@ std::string Machine::text() const {
     for (const auto& process : gpu.processes) {
       out << "process " << i << " " << process.slice_id << " " << process.pid << "\n";
     }
+  }
+  for (const auto& xid : xids) {
+    out << "xid " << xid.number << " " << xid.gpu << " " << xid.code << " " << xid.slice_id << "\n";
   }
   return out.str();
 }
@@ -206,6 +221,12 @@ Machine Machine::parse(const std::string& text) {
     } else if (word == "gpu") {
       Gpu& gpu = machine.gpus.emplace_back();
       in >> gpu.type >> gpu.uuid >> gpu.mode >> gpu.pending >> gpu.resets >> gpu.drifts >> gpu.pci_id;
+    } else if (word == "gone") {
+      in >> index;
+      machine.gpus.at(index).gone = true;
+    } else if (word == "xid") {
+      Xid& xid = machine.xids.emplace_back();
+      in >> xid.number >> xid.gpu >> xid.code >> xid.slice_id;
     } else if (word == "slice") {
       Slice slice;
       in >> index >> slice.id >> slice.profile_id >> slice.start;

@@ -31,6 +31,14 @@ struct Process {
   int pid = 0;
 };
 
+// An error that was reported. Its number grows by one with each, over all GPUs.
+struct Xid {
+  unsigned number = 0;
+  std::size_t gpu = 0;
+  unsigned code = 0;
+  unsigned slice_id = 0xFFFFFFFF;
+};
+
 struct Gpu {
   std::string type;
   std::string uuid;
@@ -39,6 +47,7 @@ struct Gpu {
   bool resets = false;   // A change of mode waits for a reset.
   bool drifts = false;   // Its driver says 7g.79gb where others say 7g.80gb.
   unsigned pci_id = 0;
+  bool gone = false;  // Off the bus: calls about it fail.
   std::vector<Slice> slices;
   std::vector<Process> processes;
 
@@ -64,7 +73,10 @@ unsigned span_of_all(const Gpu& gpu, const ProfileRow& profile);
 
 struct Machine {
   std::vector<Gpu> gpus;
-  unsigned made = 0;  // Counts everything that ever was made: UUIDs are never used twice.
+  unsigned made = 0;      // Counts everything that ever was made: UUIDs are never used twice.
+  std::vector<Xid> xids;  // The last ones.
+
+  void raise(std::size_t gpu, unsigned code, unsigned slice_id);
 
   // Each answers what the driver would, and changes nothing unless that is success.
   nvmlReturn_t set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation);
@@ -74,7 +86,7 @@ struct Machine {
                            unsigned& id);
   nvmlReturn_t destroy_part(Gpu& gpu, unsigned slice_id, unsigned id);
 
-  // One line for each thing: `gpu`, `slice`, `part`, `process`, `made`. Both ways.
+  // One line for each thing: `gpu`, `gone`, `slice`, `part`, `process`, `made`, `xid`. Both ways.
   std::string text() const;
   static Machine parse(const std::string& text);
 };

@@ -15,7 +15,9 @@ enum : nvmlReturn_t {
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
   NVML_ERROR_DRIVER_NOT_LOADED = 9,
+  NVML_ERROR_TIMEOUT = 10,
   NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+  NVML_ERROR_GPU_IS_LOST = 15,
   NVML_ERROR_RESET_REQUIRED = 16,
   NVML_ERROR_IN_USE = 19,
   NVML_ERROR_INSUFFICIENT_RESOURCES = 23,
@@ -64,11 +66,26 @@ enum : unsigned {
 enum : unsigned { NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED = 0 };
 enum : unsigned { NVML_DEVICE_MIG_DISABLE = 0, NVML_DEVICE_MIG_ENABLE = 1 };
 
+enum : unsigned long long {
+  nvmlEventTypeSingleBitEccError = 0x1,
+  nvmlEventTypeDoubleBitEccError = 0x2,
+  nvmlEventTypePState = 0x4,
+  nvmlEventTypeXidCriticalError = 0x8,
+  nvmlEventTypeClock = 0x10,
+};
+
 extern "C" {
 
 using nvmlDevice_t = struct nvmlDevice_st*;
 using nvmlGpuInstance_t = struct nvmlGpuInstance_st*;
 using nvmlComputeInstance_t = struct nvmlComputeInstance_st*;
+using nvmlEventSet_t = struct nvmlEventSet_st*;
+
+struct nvmlEventData_t {
+  nvmlDevice_t device;
+  unsigned long long eventType, eventData;
+  unsigned gpuInstanceId, computeInstanceId;  // 0xFFFFFFFF without MIG.
+};
 
 struct nvmlPciInfo_t {
   char busIdLegacy[16];

@@ -14,9 +14,11 @@ extern "C" {
 struct OpaqueDevice;
 struct OpaqueGpuInstance;
 struct OpaqueComputeInstance;
+struct OpaqueEventSet;
 using DeviceHandle = OpaqueDevice*;  // Of a GPU or of a MIG device: one part of one slice.
 using GpuInstanceHandle = OpaqueGpuInstance*;
 using ComputeInstanceHandle = OpaqueComputeInstance*;
+using EventSetHandle = OpaqueEventSet*;
 
 struct PciInfo {
   char bus_id_legacy[16];
@@ -106,6 +108,15 @@ struct ProcessInfo {
   unsigned compute_instance_id;
 };
 
+// Of the second version of the call that waits for events.
+struct EventData {
+  DeviceHandle device;
+  unsigned long long type;
+  unsigned long long data;   // Of a critical error: its XID.
+  unsigned gpu_instance_id;  // kNoInstance where the GPU is not in MIG mode, or the error is that of the whole GPU.
+  unsigned compute_instance_id;
+};
+
 using Status = int;
 
 }  // extern "C"
@@ -120,6 +131,8 @@ static_assert(sizeof(ComputeProfileInfo) == 36);
 static_assert(sizeof(ComputeInstanceInfo) == 32);
 static_assert(sizeof(ProcessInfo) == 24);
 static_assert(offsetof(ProcessInfo, gpu_instance_id) == 16);
+static_assert(sizeof(EventData) == 32);
+static_assert(offsetof(EventData, gpu_instance_id) == 24);
 
 inline constexpr Status kSuccess = 0;
 inline constexpr Status kUninitialised = 1;
@@ -129,7 +142,9 @@ inline constexpr Status kNoPermission = 4;
 inline constexpr Status kNotFound = 6;
 inline constexpr Status kInsufficientSize = 7;
 inline constexpr Status kDriverNotLoaded = 9;
+inline constexpr Status kTimeout = 10;
 inline constexpr Status kFunctionNotFound = 13;
+inline constexpr Status kGpuIsLost = 15;
 inline constexpr Status kResetRequired = 16;
 inline constexpr Status kInUse = 19;
 inline constexpr Status kInsufficientResources = 23;
@@ -140,6 +155,7 @@ inline constexpr unsigned kProfileInfoNamedVersion = sizeof(ProfileInfoNamed) | 
 inline constexpr unsigned kComputeProfileNumbers = 9;
 inline constexpr unsigned kSharedEngines = 0;  // The only way in which parts have the engines of their slice.
 inline constexpr unsigned kNoInstance = 0xFFFFFFFFU;
+inline constexpr unsigned long long kEventXidCritical = 0x8;
 inline constexpr unsigned kNameSize = 96;
 inline constexpr unsigned kPlacementsMax = 128;
 inline constexpr unsigned kInstancesMax = 64;

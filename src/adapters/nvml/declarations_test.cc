@@ -169,6 +169,8 @@ TEST_F(Declarations, MeanByAStatusWhatTheLibraryMeans) {
       {kNotFound, "Not Found"},
       {kInsufficientSize, "Insufficient Size"},
       {kDriverNotLoaded, "Driver Not Loaded"},
+      {kTimeout, "Timeout"},
+      {kGpuIsLost, "GPU is lost"},
       {kResetRequired, "GPU requires reset"},
       {kInUse, "In use by another client"},
       {kInsufficientResources, "Insufficient Resources"},

@@ -176,7 +176,7 @@ Result<std::string> pin_workers(bool needs_slices, const recut::GpuChoices& choi
                                 const sched::Deployment& deployment, serve::ServerConfig& config) {
   if (!config.workers) return std::string();
   // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
-  const auto pins = std::make_shared<recut::MigPins>(choices, needs_slices);
+  const auto pins = std::make_shared<recut::MigPins>(choices, needs_slices, options.following.wanted());
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   // A cut changes the MIG devices of one GPU.
@@ -450,6 +450,11 @@ Result<ExitCode> run(Session& session, Options options) {
   if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
+  if (served.following.setup != nullptr) {
+    for (const auto& device : served.following.setup->devices) {
+      config.remote_of_device.emplace(device, config.remote_of_device.size());
+    }
+  }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
   // Parsed even without workers, so that a wrong --gpu is always an error.
   TANGRAM_TRY(auto choices, recut::parse_gpu_choices(options.gpus));

@@ -13,6 +13,7 @@
 #include "client/http_connection.h"
 #include "client/infer_message.h"
 #include "core/bytes_slot.h"
+#include "engines/remote/remote_watch.h"
 #include "engines/tensor_memory.h"
 #include "host/resolve.h"
 
@@ -116,8 +117,10 @@ Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body
 // one request under way is enough.
 class RemoteLink final : public Executor, private host::Readiness {
  public:
-  RemoteLink(LinkContext context, LinkList<RemoteLink>& all, SliceId slice, RemoteConfig config, ExecutorEvents& events)
-      : context_(context), all_(all), slice_(slice), config_(std::move(config)), events_(events) {
+  // `watch` of the same server.
+  RemoteLink(LinkContext context, LinkList<RemoteLink>& all, RemoteWatch& watch, SliceId slice, RemoteConfig config,
+             ExecutorEvents& events)
+      : context_(context), all_(all), watch_(watch), slice_(slice), config_(std::move(config)), events_(events) {
     set_caller(config_.caller);
     all_.add(this);
   }
@@ -139,6 +142,11 @@ class RemoteLink final : public Executor, private host::Readiness {
   }
   void work(TimePoint now);
   TimePoint next_due() const { return due_; }
+  const std::string& place() const { return place_; }
+  // Ready, and nothing runs: nobody else would notice that the server is gone.
+  bool idle() const { return state_ == State::ready; }
+  // Requires idle().
+  void server_gone(const std::string& reason);
 
  private:
   enum class State : std::uint8_t {
@@ -182,6 +190,7 @@ class RemoteLink final : public Executor, private host::Readiness {
 
   LinkContext context_;
   LinkList<RemoteLink>& all_;
+  RemoteWatch& watch_;
   SliceId slice_;
   RemoteConfig config_;
   ExecutorEvents& events_;
@@ -307,6 +316,7 @@ void RemoteLink::work(TimePoint now) {
 
 void RemoteLink::answered() {
   used_before_ = true;
+  watch_.heard();
   if (http_.answer().keep_alive()) {
     watch();
   } else {
@@ -341,6 +351,13 @@ void RemoteLink::log_not_ready(std::string_view reason) const {
                          .text("slice", config_.title)
                          .text("server", place_)
                          .text("reason", reason));
+}
+
+void RemoteLink::server_gone(const std::string& reason) {
+  disconnect();
+  log_not_ready(reason);
+  state_ = State::cold;
+  events_.on_lost(slice_, fmt::format("the remote server {}: {}", place_, reason));
 }
 
 // ---- Batches ----
@@ -398,16 +415,49 @@ void RemoteLink::answered_batch() {
 
 // ---- All of them ----
 
+Remotes::Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log)
+    : context_{loop, clock, log} {}
+
+Remotes::~Remotes() = default;
+
+RemoteWatch& Remotes::watch_of(const RemoteConfig& config) {
+  const std::string place = config.address.text();
+  auto& watch = watches_[place];
+  if (watch != nullptr) return *watch;
+  const auto idle_links = [this, place] {
+    std::vector<RemoteLink*> list;
+    links_.for_each([&](RemoteLink& link) {
+      if (link.idle() && link.place() == place) list.push_back(&link);
+    });
+    return list;
+  };
+  watch = std::make_unique<RemoteWatch>(
+      context_, config.address, config.caller, [idle_links] { return !idle_links().empty(); },
+      [idle_links](const std::string& reason) {
+        for (RemoteLink* link : idle_links()) link->server_gone(reason);
+      });
+  return *watch;
+}
+
 std::unique_ptr<Executor> Remotes::make(SliceId slice, RemoteConfig config, ExecutorEvents& events) {
-  return std::make_unique<RemoteLink>(context_, links_, slice, std::move(config), events);
+  RemoteWatch& watch = watch_of(config);
+  return std::make_unique<RemoteLink>(context_, links_, watch, slice, std::move(config), events);
 }
 
 void Remotes::set_caller(const RemoteCaller& caller) {
+  for (const auto& [place, watch] : watches_) watch->set_caller(caller);
   links_.for_each([&](RemoteLink& link) { link.set_caller(caller); });
 }
 
-void Remotes::work(TimePoint now) { links_.work(now); }
+void Remotes::work(TimePoint now) {
+  links_.work(now);
+  for (const auto& [place, watch] : watches_) watch->work(now);
+}
 
-TimePoint Remotes::next_due() const { return links_.next_due(); }
+TimePoint Remotes::next_due() const {
+  TimePoint due = links_.next_due();
+  for (const auto& [place, watch] : watches_) due = std::min(due, watch->next_due());
+  return due;
+}
 
 }  // namespace tangram::engines

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,12 +49,15 @@ struct RemoteConfig {
 };
 
 class RemoteLink;
+class RemoteWatch;
 
-// All slices of a gateway that run elsewhere.
+// All slices of a gateway that run elsewhere. A server that is gone is noticed also while nothing runs on it: all
+// slices on it are then lost at once.
 class Remotes {
  public:
   // All outlive it.
-  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : context_{loop, clock, log} {}
+  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log);
+  ~Remotes();
 
   // The executor of a slice. It is ready once the server has said so of every model. It is destroyed before this is.
   std::unique_ptr<Executor> make(SliceId slice, RemoteConfig config, ExecutorEvents& events);
@@ -65,7 +69,11 @@ class Remotes {
   TimePoint next_due() const;
 
  private:
+  // The watch of a server, which is made at the first use.
+  RemoteWatch& watch_of(const RemoteConfig& config);
+
   LinkContext context_;
+  std::map<std::string, std::unique_ptr<RemoteWatch>> watches_;  // By address.
   LinkList<RemoteLink> links_;
 };
 
