@@ -57,5 +57,21 @@ TEST(LargestSize, OfATraceIsItsLargestEntryWhereverItStands) {
   EXPECT_EQ(largest_size(service), 90);
 }
 
+TEST(MayShareSlices, OnlyServicesOfOneEngineAndCommand) {
+  Service a;
+  Service b;
+  EXPECT_TRUE(may_share_slices(a, b));
+  b.engine = ServiceEngine::onnx;
+  EXPECT_FALSE(may_share_slices(a, b));
+  a.engine = b.engine = ServiceEngine::command;
+  b.command = "serve --port {port}";
+  EXPECT_FALSE(may_share_slices(a, b));
+  a.command = b.command;
+  EXPECT_TRUE(may_share_slices(a, b));
+  a.engine = b.engine = ServiceEngine::remote;
+  b.remotes = {{"2g.20gb", "triton:8000"}};
+  EXPECT_FALSE(may_share_slices(a, b));
+}
+
 }  // namespace
 }  // namespace tangram

@@ -221,5 +221,29 @@ TEST(ServicesFile, RefusesTensorsThatNoModelCanHave) {
   EXPECT_EQ(with("{name: i, datatype: BYTES, shape: [-1]}" + out), "");
 }
 
+constexpr const char* kEngineService =
+    "services:\n  - {name: a, model: m, slo: {latency_ms: 9}, traffic: {rate_per_s: 1}, ";
+
+TEST(ServicesFile, NamesTheEngineOfAService) {
+  const std::string text =
+      kEngineService + std::string("engine: remote, remote: [{profile: 2g.20gb, address: \"triton:8000\"}]}\n");
+  EXPECT_EQ(workload_problems(text), "");
+  const auto workload = parse_workload({"services.yaml", text}, {});
+  ASSERT_TRUE(workload);
+  EXPECT_EQ(workload->services[0].engine, ServiceEngine::remote);
+  EXPECT_EQ(workload->services[0].remotes, (std::vector<RemoteServer>{{"2g.20gb", "triton:8000"}}));
+  const auto again = parse_workload({"again.yaml", write_workload(*workload)}, {});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->services[0].remotes, workload->services[0].remotes);
+}
+
+TEST(ServicesFile, RefusesACommandOrServersOfAnotherEngine) {
+  const auto with = [](const std::string& rest) { return workload_problems(kEngineService + rest + "}\n"); };
+  EXPECT_EQ(with("engine: command, command: run"), "");
+  EXPECT_THAT(with("command: run"), testing::HasSubstr("a command needs `engine: command`"));
+  EXPECT_THAT(with("engine: onnx, remote: [{address: \"a:1\"}]"), testing::HasSubstr("remote servers need"));
+  EXPECT_THAT(with("engine: tensorflow"), testing::HasSubstr("tensorflow"));
+}
+
 }  // namespace
 }  // namespace tangram::formats

@@ -12,8 +12,9 @@ cat >home/build/release/bin/tangram <<'S'
 #!/usr/bin/env bash
 here="$(dirname "$0")"
 case $1 in
-  doctor) echo '{"quota": true}' ;;
+  doctor) cat "$here/doctor" ;;
   plan) echo '1 device, headroom for 1.50 times the rates' ;;
+  demo) ;;
   load) echo "$@" >"$here/load-arguments"; exit "$(cat "$here/code")" ;;
   serve) [[ ! -e $here/serve-dies ]] || { echo 'no such plan' >&2; exit 3; }
          exec python3 -c '
@@ -29,6 +30,12 @@ esac
 S
 chmod +x home/packaging/install-packages home/build/release/bin/tangram tools/cmake
 bin=home/build/release/bin
+# engines ONNX TORCH: which of the two can be used.
+engines() {
+  printf '{"quota": true, "engines": [{"engine": "onnx", "device": "cpu", "usable": %s}, {"engine": "torch", "device": "cpu", "usable": %s}]}\n' \
+    "$1" "$2" >"$bin/doctor"
+}
+engines false true
 
 # runs CODE ARGUMENT...: ./run ends with that code.
 runs() {
@@ -44,6 +51,15 @@ has out "report.html has the pictures"
 empty err
 # Half of the headroom of the plan, for as long as was asked for.
 has $bin/load-arguments "--seconds 2 --rate-scale 0.75"
+has out "--engine torch"
+# ONNX Runtime goes first; without either there is the demonstration.
+engines true true
+runs 0 --seconds 2
+has out "--engine onnx"
+engines false false
+runs 0
+has err "neither ONNX Runtime nor libtorch"
+engines true false
 # A promise that is broken without a failure is told; one that failures broke fails, with the code of the load.
 echo 1 >$bin/code
 runs 0

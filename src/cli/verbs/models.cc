@@ -116,11 +116,11 @@ std::string axes_text(const engines::OnnxTensor& tensor) {
 }
 
 // Prints a services file with one service for the model. What the file cannot say, the promise, the traffic and the
-// sizes, has values to start with; the remarks name them.
+// sizes, has values to start with; the notes name them.
 Result<ExitCode> inspect(Session& session, const Options& options) {
   TANGRAM_TRY(const auto file, engines::read_onnx(options.folder));
   for (const auto& [kind, tensors] : {std::pair("input", &file.inputs), std::pair("output", &file.outputs)}) {
-    for (const auto& tensor : *tensors) session.remark(fmt::format("{} {} {}\n", kind, tensor.name, axes_text(tensor)));
+    for (const auto& tensor : *tensors) session.note(fmt::format("{} {} {}", kind, tensor.name, axes_text(tensor)));
   }
   auto tensors = engines::signature_of(file);
   if (!tensors) return Error{tensors.error().code, fmt::format("{}: {}", options.folder, tensors.error().message)};
@@ -135,10 +135,10 @@ Result<ExitCode> inspect(Session& session, const Options& options) {
   Workload workload;
   workload.services.push_back(std::move(service));
   session.print(formats::write_workload(workload));
-  session.remark(fmt::format("to be replaced by yours: slo, traffic{}\n", variable.empty() ? "" : ", input_size"));
+  session.note(fmt::format("to be replaced by yours: slo, traffic{}", variable.empty() ? "" : ", input_size"));
   if (variable.size() > 1) {
-    session.remark(fmt::format("several axes vary: {}; all are taken to be as long as the input is large\n",
-                               fmt::join(variable, ", ")));
+    session.note(fmt::format("several axes vary: {}; all are taken to be as long as the input is large",
+                             fmt::join(variable, ", ")));
   }
   return ExitCode::done;
 }
