@@ -31,3 +31,5 @@ install(FILES ${PROJECT_BINARY_DIR}/tangram-config.cmake ${PROJECT_BINARY_DIR}/t
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tangram)
 # `tangram demo` looks for them beside the installed program.
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/tangram)
+# What `tangram train` runs in each trainer; pure Python, which needs PyTorch only when it is used.
+install(DIRECTORY src/serve/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tangram/python FILES_MATCHING PATTERN "*.py")

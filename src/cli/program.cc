@@ -179,11 +179,25 @@ std::optional<std::string> unusable_number(const std::vector<std::string>& argum
 
 }  // namespace
 
+void Program::takes_rest(const std::string& verb, std::vector<std::string>& rest) { rests_[verb] = &rest; }
+
+// Done before the parser sees them: it would look for their options among ours.
+void Program::take_rest(std::vector<std::string>& arguments) {
+  const auto dashes = std::ranges::find(arguments, "--");
+  for (const auto& [verb, rest] : rests_) {
+    if (std::find(arguments.begin(), dashes, verb) == dashes) continue;
+    rest->assign(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
+    arguments.erase(dashes, arguments.end());
+    return;
+  }
+}
+
 // The only place where exceptions of CLI11 are caught; none leaves this function.
 ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   const auto settings = settings_from_environment();
   if (!settings) return session.fail(settings.error());
   settings_ = *settings;
+  take_rest(arguments);
   if (const auto wrong = unusable_number(arguments)) return session.fail({ErrorCode::invalid, *wrong});
   std::ranges::reverse(arguments);  // The parser takes them from the back.
   try {

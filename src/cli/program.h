@@ -50,6 +50,9 @@ class Program {
   // Completion offers files. An empty name is refused; whether the file is there, the verb sees.
   Argument* offers_files(Argument* option);
 
+  // Everything behind `--` is given to `rest` as it is, for a verb that starts another program.
+  void takes_rest(const std::string& verb, std::vector<std::string>& rest);
+
   // Does what `arguments` (without the program's name) ask for. All text goes to `session`, whose form and colour
   // follow from the arguments and the environment. Never throws for wrong arguments.
   ExitCode run(std::vector<std::string> arguments, Session& session);
@@ -76,6 +79,8 @@ class Program {
   // Adds --output, --quiet and --no-color, as far as the verb has them. Requires that `arguments` lives as long as
   // this.
   void add_common_options(Arguments& arguments, const VerbInfo& info);
+  // Moves what follows `--` to the verb that takes it, if it is the one that is named.
+  void take_rest(std::vector<std::string>& arguments);
   // Settings of the environment, which the arguments may override.
   Result<Settings> settings_from_environment() const;
   // Requires a parse. Ensures that `session` has the form, quietness and colour that settings_ say.
@@ -100,6 +105,7 @@ class Program {
   std::unique_ptr<Arguments> arguments_;  // Those before a verb.
   std::vector<Verb> verbs_;
   std::map<const CLI::Option*, Hint> hints_;
+  std::map<std::string, std::vector<std::string>*> rests_;  // By verb.
   Settings settings_;
 };
 

@@ -51,6 +51,13 @@ TEST(Program, RefusesNumbersThatTheParserWouldBend) {
   }
 }
 
+// --seed and --output are options of ours, too; behind the dashes they are the script's, and so is -1.
+TEST(Program, GivesWhatFollowsTheDashesToTheScript) {
+  const auto outcome = run({"train", "run", "no-such-script.py", "--", "--seed", "-1", "--output", "x"});
+  EXPECT_EQ(outcome.code, ExitCode::no_access) << outcome.err;
+  EXPECT_NE(outcome.err.find("no-such-script.py: expected a Python script"), std::string::npos) << outcome.err;
+}
+
 TEST(Program, SuggestsTheVerbThatWasMeant) {
   const auto outcome = run({"geometri", "a30"});
   EXPECT_EQ(outcome.code, ExitCode::wrong_input);

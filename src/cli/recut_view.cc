@@ -148,6 +148,12 @@ void RecutView::compared(const std::vector<recut::GpuGoal>& goals, const adapter
     // Always found: the observer's contract is that every GPU of `goals` is in `now`.
     const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
     const Layout before = adapters::recognise_layout(goal.geometry, *gpu).layout;
+    if (gpu->mig_enabled && !gpu->mig_pending) {
+      session_.note(
+          fmt::format("GPU {}: MIG mode is off after its next reset, and its slices are gone then; "
+                      "`nvidia-smi -i {} -mig 1` keeps it on",
+                      goal.gpu_index, goal.gpu_index));
+    }
     json_["gpus"].push_back({{"device", goal.device},
                              {"type", goal.geometry.type},
                              {"index", goal.gpu_index},

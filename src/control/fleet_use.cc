@@ -9,7 +9,7 @@
 namespace tangram::control {
 
 FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
-  FleetUse use{now, 0, 0, 0};
+  FleetUse use{now, 0, 0, 0, {}};
   std::set<DeviceId> devices;
   std::set<std::tuple<DeviceId, std::size_t, int>> places;
   for (const auto& slice : state.slices) {
@@ -21,6 +21,7 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
     use.compute_slices += state.deployment.pools[at.pool.index()].compute_slices;
   }
   use.devices = devices.size();
+  for (const DeviceId device : devices) use.device_names.push_back(state.deployment.devices[device.index()].name);
   use.slices = places.size();
   return use;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "sched/state.h"
@@ -15,6 +17,7 @@ struct FleetUse {
   std::size_t devices = 0;  // With at least one replica.
   std::size_t slices = 0;
   int compute_slices = 0;
+  std::vector<std::string> device_names = {};  // Of the devices, in the order of the deployment.
 };
 
 FleetUse fleet_use_of(const sched::State& state, TimePoint now);

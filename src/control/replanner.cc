@@ -165,12 +165,12 @@ void Replanner::avoid_lost(Plan& target) const {
   for (const auto& device : current_ ? current_->plan.devices : std::vector<PlannedDevice>{}) taken.insert(device.name);
   for (auto& device : target.devices) {
     if (!lost_.contains(device.name)) continue;
-    std::string name = free_name(device.type, taken);
+    std::string name = free_name(device, taken);
     // All others are draining: one of them will do, as the move waits until it is free.
     if (name.empty()) {
       taken = lost_;
       for (const auto& other : target.devices) taken.insert(other.name);
-      name = free_name(device.type, taken);
+      name = free_name(device, taken);
     }
     if (name.empty()) continue;
     taken.insert(name);
@@ -229,16 +229,21 @@ void Replanner::make_before_break(const plan::Difference& difference, Plan& targ
         std::ranges::find_if(difference.devices, [&](const auto& entry) { return entry.after.name == device.name; });
     // Nothing to protect: the device does not change, had no slices, or keeps serving.
     if (role == difference.devices.end() || role->before.slices.empty() || keeps_a_replica(*role)) continue;
-    if (const auto name = free_name(device.type, taken); !name.empty()) {
+    if (const auto name = free_name(device, taken); !name.empty()) {
       taken.insert(name);
       device.name = name;
     }
   }
 }
 
-std::string Replanner::free_name(const std::string& type, const std::set<std::string>& taken) const {
+std::string Replanner::free_name(const PlannedDevice& device, const std::set<std::string>& taken) const {
+  const DeviceGroup* own = plan::group_of_device(problem_.fleet, device);
+  const bool priced = problem_.options.objective == plan::Objective::price;
   for (const auto& group : problem_.fleet.groups) {
-    if (group.type != type) continue;
+    if (group.type != device.type) continue;
+    // Where others use slices of a device, or where it costs more, it is no equal.
+    if (own != nullptr && group.reserved != own->reserved) continue;
+    if (own != nullptr && priced && group.price_per_hour > own->price_per_hour) continue;
     // Of a group without a limit, one name more than are taken is free for certain.
     const int most = group.count.value_or(static_cast<int>(taken.size()) + 1);
     for (int i = 0; i < most; ++i) {

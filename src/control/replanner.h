@@ -80,8 +80,9 @@ class Replanner {
   // Moves the role of each device of `target` that keeps no running slice to a free device of the fleet, if there is
   // one.
   void make_before_break(const plan::Difference& difference, Plan& target) const;
-  // The first device of `type` in the fleet whose name is not in `taken`; empty if there is none.
-  std::string free_name(const std::string& type, const std::set<std::string>& taken) const;
+  // The first device of the fleet that may take the role of `device` and whose name is not in `taken`; empty if there
+  // is none.
+  std::string free_name(const PlannedDevice& device, const std::set<std::string>& taken) const;
   // What `target` has, and what it takes to get there from the running plan.
   PlanStep step_to(const Plan& target) const;
 

@@ -24,6 +24,7 @@ struct DeviceGroup {
   double price_per_hour = 0;
   ProfileSet profiles = ProfileSet::all;  // The profiles that a plan may use.
   std::optional<Layout> layout;           // How each device of the group is cut today, if it is.
+  Layout reserved;                        // Slices of each device that others use: no plan cuts or uses them.
   std::optional<CpuHost> host;            // Only for "cpu"; nothing means the machine that reads the file.
 };
 

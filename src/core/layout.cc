@@ -189,6 +189,24 @@ int compute_slices_used(const Geometry& geometry, const Layout& layout) {
   return sum;
 }
 
+Geometry beside(const Geometry& geometry, const Layout& taken) {
+  Geometry left = geometry;
+  for (const auto& slice : taken.slices) {
+    const MigProfile& profile = profile_of(geometry, slice);
+    left.media.decoders -= profile.media.decoders;
+    left.media.encoders -= profile.media.encoders;
+    left.media.jpeg -= profile.media.jpeg;
+    left.media.optical_flow -= profile.media.optical_flow;
+    left.profiles[slice.profile].count_max -= 1;
+    for (std::size_t p = 0; p < geometry.profiles.size(); ++p) {
+      std::erase_if(left.profiles[p].starts, [&](int start) {
+        return overlap(geometry, {static_cast<std::uint16_t>(p), static_cast<std::uint16_t>(start)}, slice);
+      });
+    }
+  }
+  return left;
+}
+
 Multiset multiset_of(const Geometry& geometry, const Layout& layout) {
   Multiset counts(geometry.profiles.size());
   for (const auto& slice : layout.slices) ++counts[slice.profile];

@@ -58,6 +58,10 @@ std::string why_invalid(const Geometry& geometry, const Layout& layout);
 int units_used(const Geometry& geometry, const Layout& layout);
 int compute_slices_used(const Geometry& geometry, const Layout& layout);
 
+// What can still be cut beside the slices of `taken`, a valid layout: the same profiles at the same indices, without
+// the starts that overlap it, and with what it leaves of counts and media engines.
+Geometry beside(const Geometry& geometry, const Layout& taken);
+
 // How many of each profile, by index into Geometry::profiles.
 using Multiset = std::vector<std::uint16_t>;
 Multiset multiset_of(const Geometry& geometry, const Layout& layout);

@@ -293,5 +293,30 @@ TEST(Advice, IsGivenForALargeHostAtOnce) {
   EXPECT_EQ(slice->start, 4);
 }
 
+// All layouts beside a taken one are those that are valid together with it, whatever is taken.
+TEST(Layout, BesideWhatIsTakenAreExactlyTheLayoutsThatFitWithIt) {
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  const auto layouts = all_layouts(geometry);
+  ASSERT_TRUE(layouts.ok());
+  for (std::size_t t = 0; t < layouts->size(); t += 7) {
+    const Layout& taken = (*layouts)[t];
+    std::size_t together = 0;
+    for (const auto& layout : *layouts) {
+      const bool has_all = std::ranges::all_of(taken.slices, [&](const Slice& slice) {
+        return std::ranges::find(layout.slices, slice) != layout.slices.end();
+      });
+      together += has_all ? 1 : 0;
+    }
+    const auto beside_it = all_layouts(beside(geometry, taken));
+    ASSERT_TRUE(beside_it.ok());
+    EXPECT_EQ(beside_it->size(), together) << to_string(geometry, taken);
+    for (Layout layout : *beside_it) {
+      layout.slices.insert(layout.slices.end(), taken.slices.begin(), taken.slices.end());
+      std::ranges::sort(layout.slices, {}, &Slice::start);
+      EXPECT_EQ(why_invalid(geometry, layout), "") << to_string(geometry, taken);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tangram

@@ -40,7 +40,9 @@ struct Replica {
 
 struct PlannedSlice {
   Slice slice;
-  std::vector<Replica> replicas;  // Several share the slice in time; none: it is free to lend.
+  std::vector<Replica> replicas;  // Several share the slice in time; none: it is free to lend, unless reserved.
+  // Others use it: it is never cut, lent or given a replica. See DeviceGroup::reserved.
+  bool reserved = false;
 
   bool operator==(const PlannedSlice&) const = default;
 };
@@ -61,5 +63,7 @@ struct Plan {
 };
 
 Layout layout_of(const PlannedDevice& device);
+// The slices of the device that others use.
+Layout reserved_of(const PlannedDevice& device);
 
 }  // namespace tangram

@@ -88,9 +88,10 @@ std::string key_of(const SizeDistribution& sizes) {
 }  // namespace
 
 std::string content_key(const Service& service) {
-  // Name, tensors, weights and who may share are bound and left out: they do not affect the speed of a service.
+  // Name, tensors, weights, who may share and the engine are bound and left out: they do not affect the run times,
+  // which come from the latency model.
   const auto& [name, model, slo, traffic, input_size, samples, padding, priority, tensors, drift, job, weights,
-               isolation, tenant, share_group] = service;
+               isolation, tenant, share_group, engine, command, remotes] = service;
   const auto& [latency, percentile, window_s, late_limit] = slo;
   std::string key =
       fmt::format("{}|{} {} {}|{}|{}|{}|{}|{}", model, latency.count(), percentile, window_s, key_of(traffic),

@@ -69,7 +69,21 @@ std::int64_t largest_size(const Service& service) {
   return service.size_drift ? std::max(now, largest_of(service.size_drift->to)) : now;
 }
 
+std::string_view to_string(ServiceEngine engine) {
+  switch (engine) {
+    case ServiceEngine::unnamed: return "";
+    case ServiceEngine::emulated: return "emulated";
+    case ServiceEngine::onnx: return "onnx";
+    case ServiceEngine::torch: return "torch";
+    case ServiceEngine::command: return "command";
+    case ServiceEngine::remote: return "remote";
+  }
+  return "";
+}
+
 bool may_share_slices(const Service& a, const Service& b) {
+  // A slice has one process, which is of one engine.
+  if (a.engine != b.engine || a.command != b.command || a.remotes != b.remotes) return false;
   if (a.isolation == Isolation::own_slices || b.isolation == Isolation::own_slices) return false;
   const bool by_tenant = a.isolation == Isolation::tenant || b.isolation == Isolation::tenant;
   if (by_tenant && a.tenant != b.tenant) return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -132,6 +133,26 @@ enum class Isolation {
   tenant,      // With services of the same tenant.
 };
 
+// What runs the batches of a service, where its file says so.
+enum class ServiceEngine {
+  unnamed,   // Whatever the server runs by default.
+  emulated,  // Takes the time that a latency model predicts.
+  onnx,      // ONNX Runtime.
+  torch,     // libtorch.
+  command,   // A server of the user's own that is started on each slice.
+  remote,    // A server that is there already.
+};
+// "onnx"; empty for `unnamed`.
+std::string_view to_string(ServiceEngine engine);
+
+// A server that runs the batches of the slices with one MigProfile.
+struct RemoteServer {
+  std::string mig_profile = {};  // Empty: of any.
+  std::string address;           // "10.0.0.7:8000", "triton-2:8000".
+
+  bool operator==(const RemoteServer&) const = default;
+};
+
 // One service: a model with its promise and its traffic. Also the unit of accounting.
 //
 // A service that is a job has the deadline as its Slo, and is fed evenly, at the rate that ends it in time.
@@ -152,6 +173,9 @@ struct Service {
   Isolation isolation = Isolation::none;
   std::string tenant = {};       // Whose service it is; empty: nobody's in particular.
   std::string share_group = {};  // Shares slices only with services of the same group; empty is a group, too.
+  ServiceEngine engine = ServiceEngine::unnamed;
+  std::string command = {};                // Of the engine `command`; empty: that of the server's options.
+  std::vector<RemoteServer> remotes = {};  // Of the engine `remote`; empty: those of the server's options.
 
   const Signature& signature() const { return tensors ? *tensors : default_signature(); }
 };

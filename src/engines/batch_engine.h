@@ -36,9 +36,12 @@ struct ModelSpec {
 
 // The slice as the engine sees it. Cores, quotas and CUDA_VISIBLE_DEVICES are already in force.
 struct BatchEngineConfig {
-  std::string device = "cpu";  // Device type: "cpu", "a100-80gb".
-  int threads = 1;             // That may compute at the same time.
-  double time_scale = 1;       // `emulated`: of the expected times. 0 answers at once.
+  std::string device = "cpu";    // Device type: "cpu", "a100-80gb".
+  int threads = 1;               // That may compute at the same time.
+  double time_scale = 1;         // `emulated`: of the expected times. 0 answers at once.
+  std::string mig_profile = {};  // Of the slice, "3g.40gb"; empty: not known.
+  double memory_mib = 0;         // That the slice has; 0: no limit is known. `onnx` limits its arena to it.
+  std::string provider = {};     // `onnx`: cpu, cuda or tensorrt. Empty: cpu on the host's cores, cuda on a GPU.
 };
 
 class BatchEngine {
@@ -60,6 +63,11 @@ class BatchEngine {
   // Reads memory.inputs and fills memory.outputs, which have the sizes that the signature and the job say. Errors fail
   // the batch; the engine can be asked again. Third-party exceptions end here.
   virtual Result<Nothing> run(const BatchJob& job, const BatchMemory& memory) = 0;
+  // True if stop() ends a batch early.
+  virtual bool can_stop() const { return false; }
+  // Ends the run of this batch as soon as the engine can: run() returns an error then, or has already returned, or will
+  // at once when it is called. The only function that another thread may call.
+  virtual void stop(BatchId /*batch*/) {}
 };
 
 struct BatchEngineInfo {

@@ -21,6 +21,8 @@ class TorchLibrary {
   virtual ~TorchLibrary() = default;
   // "libtorch 1.13.1"
   virtual std::string version() const = 0;
+  // Why it cannot compute on a GPU of this machine; empty: it can.
+  virtual std::string why_no_gpu() const = 0;
   // Writes the model as TorchScript. The same seed gives the same bytes.
   virtual Result<Nothing> write_model(const ExampleModel& model, std::uint64_t seed, const std::string& path) const = 0;
   virtual std::unique_ptr<BatchEngine> make_engine(const BatchEngineConfig& config) const = 0;
@@ -33,6 +35,6 @@ Result<const TorchLibrary*> load_torch_library();
 bool has_torch_library();
 
 // The function by which the shared object hands it out. The number changes with this file.
-inline constexpr const char* kTorchLibrarySymbol = "tangram_torch_library_2";
+inline constexpr const char* kTorchLibrarySymbol = "tangram_torch_library_3";
 
 }  // namespace tangram::engines

@@ -341,4 +341,10 @@ std::vector<ElasticBatchResult> run_highest_rates(const ElasticBatchInput& input
   return results;
 }
 
+ElasticBatchResult run_rate_elastic(const ElasticBatchInput& input, const ElasticBatchSetting& setting, int gpus) {
+  RateSearch search(input, setting, gpus);
+  search.best_of_all(kFreeEdges);
+  return search.answer(setting, "rate_elastic");
+}
+
 }  // namespace tangram::experiments

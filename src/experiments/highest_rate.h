@@ -19,4 +19,7 @@ const std::vector<ElasticBatchVariant>& highest_rate_variants();
 std::vector<ElasticBatchResult> run_highest_rates(const ElasticBatchInput& input, const ElasticBatchSetting& setting,
                                                   int gpus);
 
+// The same for rate_elastic alone: what the search by simulation carries on `gpus` devices.
+ElasticBatchResult run_rate_elastic(const ElasticBatchInput& input, const ElasticBatchSetting& setting, int gpus);
+
 }  // namespace tangram::experiments

@@ -117,6 +117,20 @@ std::vector<ElasticBatchResult> rates_for(const std::vector<RateCell>& rates, co
   return {};
 }
 
+// A setting whose plan is not proved best, and what a search by simulation carries on one device less.
+struct FewerCell {
+  const SettingCell* setting = nullptr;
+  ElasticBatchResult result{};
+};
+
+std::vector<FewerCell> fewer_cells(const std::vector<SettingCell>& settings) {
+  std::vector<FewerCell> cells;
+  for (const auto& cell : settings) {
+    if (cell.planned().gpus > 1 && cell.planned().gpus > cell.planned().bound) cells.push_back({&cell});
+  }
+  return cells;
+}
+
 report::Json batch_json(const ElasticBatchResult& result, const std::string& device) {
   return {{"slo_ms", result.setting.slo_ms},
           {"rate_per_s", result.setting.rate_per_s},
@@ -203,6 +217,31 @@ report::Table rates_table(const std::vector<RateCell>& cells) {
   return table;
 }
 
+// One row for each plan that might be one device too large.
+report::Table fewer_table(const std::vector<FewerCell>& cells) {
+  report::Table table({{"LENGTHS"},
+                       {"SLO MS", Align::right},
+                       {"RATE", Align::right},
+                       {"PLAN", Align::right},
+                       {"BOUND", Align::right},
+                       {"SEARCH ON", Align::right},
+                       {"CARRIES", Align::right},
+                       {"ENOUGH", Align::right}});
+  for (const auto& cell : cells) {
+    const auto& setting = cell.setting->setting;
+    const bool enough = cell.result.rate_highest_per_s >= setting.rate_per_s;
+    table.add({{setting.lengths.name, Style::accent},
+               text::shortest(setting.slo_ms),
+               text::shortest(setting.rate_per_s),
+               std::to_string(cell.setting->planned().gpus),
+               std::to_string(cell.setting->planned().bound),
+               std::to_string(cell.setting->planned().gpus - 1),
+               fmt::format("{:.0f}/s", cell.result.rate_highest_per_s),
+               {enough ? "YES" : "no", enough ? Style::bad : Style::good}});
+  }
+  return table;
+}
+
 // Why variants were impossible, each reason once.
 void note_reasons(Runner& runner, const std::vector<SettingCell>& cells) {
   std::set<std::string> told;
@@ -221,7 +260,7 @@ std::string variants_text(const std::vector<ElasticBatchVariant>& variants) {
 }
 
 void add_to(Answer& answer, const ElasticBatchModels& group, const std::vector<SettingCell>& settings,
-            const std::vector<RateCell>& rates) {
+            const std::vector<RateCell>& rates, const std::vector<FewerCell>& fewer) {
   for (const auto& cell : settings) {
     for (const auto& result : cell.results) answer.json.push_back(batch_json(result, group.device));
     for (const auto& result : rates_for(rates, cell)) answer.json.push_back(batch_json(result, group.device));
@@ -238,6 +277,17 @@ void add_to(Answer& answer, const ElasticBatchModels& group, const std::vector<S
            "VS FIXED, VS CHOSEN: the useful work of rate_elastic compared with that of either rate_fifo.\n"
            "AT MOST: the useful work of rate_bound compared with that of rate_fifo_chosen.\n\n",
        rates_table(rates)});
+  for (const auto& cell : fewer) {
+    ElasticBatchResult result = cell.result;
+    result.variant = "rate_one_fewer";
+    result.gpus = cell.setting->planned().gpus - 1;
+    answer.json.push_back(batch_json(result, group.device));
+  }
+  if (fewer.empty()) return;
+  answer.sections.push_back(
+      {"\nPlans of elastic_shared above their bound, and the highest rate that the search of rate_elastic finds on one\n"
+       "GPU less. ENOUGH: it carries the rate of the setting, so the plan takes a GPU too many.\n\n",
+       fewer_table(fewer)});
 }
 
 // The models of one device.
@@ -254,7 +304,11 @@ Result<Nothing> run_group(const ElasticBatchModels& group, const ElasticBatchFil
   // The last setting of a cell has the highest rate, where the search begins.
   run_cells(runner, "finding the highest rates", rates,
             [&](RateCell& cell) { cell.results = run_highest_rates(input, cell.settings.back(), cell.gpus); });
-  add_to(answer, group, settings, rates);
+  auto fewer = fewer_cells(settings);
+  run_cells(runner, "searching on one GPU less", fewer, [&](FewerCell& cell) {
+    cell.result = run_rate_elastic(input, cell.setting->setting, cell.setting->planned().gpus - 1);
+  });
+  add_to(answer, group, settings, rates, fewer);
   return Nothing{};
 }
 

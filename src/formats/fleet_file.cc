@@ -28,6 +28,7 @@ struct GroupRecord {
   double price_per_hour = 0;
   Located<ProfileSet> profiles{.value = ProfileSet::all, .at = {}, .begin = {}};
   Located<std::optional<std::string>> layout;
+  Located<std::optional<std::string>> reserved;
   Located<std::optional<int>> cores;
   Located<std::optional<double>> memory_gib;
   Located<std::optional<bool>> quota;
@@ -68,6 +69,8 @@ void describe(Visitor& v, GroupRecord& c) {
   v.field("price_per_hour", c.price_per_hour, {.min = 0, .max = 1e9}, "The cost of one device, in any currency.");
   v.field("profiles", c.profiles, "The MigProfiles that a plan may use.");
   v.field("layout", c.layout, "The current cuts of each device: `4g.40gb@0 + 3g.40gb@4`, or `empty`.");
+  v.field("reserved", c.reserved,
+          "Slices of each device that others use, `3g.40gb@4`: no plan cuts them or puts anything on them.");
   v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax},
           "Only for cpu: the number of cores; default: those of this machine.");
   v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6},
@@ -121,18 +124,48 @@ void check_profiles(const GroupRecord& record, const Geometry& geometry, const L
   }
 }
 
-void read_layout(const GroupRecord& record, const CpuHost& host, DeviceGroup& group, Problems& problems) {
+// The slices that are right; the others are reported. Offsets within the line become columns of the file, so a message
+// points at the wrong slice itself.
+ParsedLayout parse_slices(const Located<std::optional<std::string>>& text, const Geometry& geometry,
+                          Problems& problems) {
+  auto parsed = parse_layout(geometry, *text.value);
+  for (const auto& problem : parsed.problems) problems.add(text.at_offset(problem.offset), problem.message);
+  return parsed;
+}
+
+// What others use is cut already, so the layout of today has it.
+void check_reserved(const GroupRecord& record, const Geometry& geometry, const DeviceGroup& group, Problems& problems) {
+  for (const auto& slice : group.reserved.slices) {
+    if (std::ranges::find(group.layout->slices, slice) != group.layout->slices.end()) continue;
+    problems.add(record.reserved.at,
+                 fmt::format("reserved has {}, which is not in layout: {}", to_string(geometry, Layout{{slice}}),
+                             to_string(geometry, *group.layout)));
+  }
+}
+
+void read_slices(const GroupRecord& record, const CpuHost& host, DeviceGroup& group, Problems& problems) {
   // A layout is only valid for one size of host. The group stores that size, so that the layout means the same on a
   // machine with other cores.
   if (group.type == "cpu") group.host = host_of(record, host);
   // The geometry would be that of another host, and the layout would get messages that make no sense.
   if (record.cores.wrong || record.quota.wrong) return;
   const Geometry geometry = group_geometry(group, host);
-  // Offsets within the line become columns of the file, so a message points at the wrong slice itself.
-  auto parsed = parse_layout(geometry, *record.layout.value);
-  for (const auto& problem : parsed.problems) problems.add(record.layout.at_offset(problem.offset), problem.message);
-  if (!record.profiles.wrong) check_profiles(record, geometry, parsed.layout, problems);
-  group.layout = std::move(parsed.layout);
+  bool right = true;
+  if (record.reserved.value) {
+    auto reserved = parse_slices(record.reserved, geometry, problems);
+    right = reserved.problems.empty();
+    group.reserved = std::move(reserved.layout);
+  }
+  if (!record.layout.value) return;
+  auto layout = parse_slices(record.layout, geometry, problems);
+  group.layout = std::move(layout.layout);
+  // Slices that others use may have any profile.
+  Layout own = *group.layout;
+  std::erase_if(own.slices, [&](const Slice& slice) {
+    return std::ranges::find(group.reserved.slices, slice) != group.reserved.slices.end();
+  });
+  if (!record.profiles.wrong) check_profiles(record, geometry, own, problems);
+  if (right && layout.problems.empty()) check_reserved(record, geometry, group, problems);
 }
 
 // Requires a known type. Adds the problems of the layout.
@@ -145,7 +178,7 @@ DeviceGroup group_of(const GroupRecord& record, const CpuHost& host, Problems& p
   // No count means unlimited.
   if (!record.unlimited.value) group.count = record.count.value.value_or(1);
   if (group.type == "cpu" && names_host(record)) group.host = host_of(record, host);
-  if (record.layout.value) read_layout(record, host, group, problems);
+  if (record.layout.value || record.reserved.value) read_slices(record, host, group, problems);
   return group;
 }
 
@@ -209,9 +242,13 @@ std::string write_fleet(const Fleet& fleet) {
       device.memory_gib.value = group.host->memory_gib;
       device.quota.value = group.host->quota;
     }
-    TANGRAM_CHECK(!group.layout || group.type != "cpu" || group.host, "a host that is cut says how large it is");
+    const bool cut = group.layout || !group.reserved.slices.empty();
+    TANGRAM_CHECK(!cut || group.type != "cpu" || group.host, "a host that is cut says how large it is");
     // The fallback host is empty on purpose: the check above ensures that it is not used.
     if (group.layout) device.layout.value = to_string(group_geometry(group, {}), *group.layout);
+    if (!group.reserved.slices.empty()) {
+      device.reserved.value = to_string(group_geometry(group, {}), group.reserved);
+    }
     record.devices.push_back({std::move(device), {}, {}, false});
   }
   return to_yaml(write_document(record, Defaults::skip));

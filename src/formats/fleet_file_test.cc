@@ -49,6 +49,22 @@ TEST(FleetFile, LeavesTheHostOpenWhereTheEntrySaysNothing) {
   EXPECT_EQ(cut->groups[0].host->cores, 4);
 }
 
+TEST(FleetFile, ReadsWhatOthersUse) {
+  const std::string text = "devices:\n  - type: a100-80gb\n    profiles: base\n    reserved: 3g.40gb@4\n";
+  const auto fleet = parsed_fleet(text);
+  ASSERT_TRUE(fleet) << fleet.error().message;
+  EXPECT_EQ(to_string(group_geometry(fleet->groups[0], kHost), fleet->groups[0].reserved), "3g.40gb@4");
+  const auto again = parsed_fleet(write_fleet(*fleet));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->groups[0].reserved, fleet->groups[0].reserved);
+  // It is cut already, so the layout of today has it.
+  EXPECT_TRUE(parsed_fleet(text + "    layout: 4g.40gb@0 + 3g.40gb@4\n"));
+  EXPECT_EQ(fleet_problems(text + "    layout: 7g.80gb@0\n"),
+            "fleet.yaml:4:15: reserved has 3g.40gb@4, which is not in layout: 7g.80gb@0");
+  EXPECT_EQ(fleet_problems("devices:\n  - type: a100-80gb\n    reserved: 3g.40gb@2\n"),
+            "fleet.yaml:3:15: 3g.40gb cannot start at 2; allowed: 0, 4");
+}
+
 // 3g.20gb may start at 0 and 4 on an A100-40GB; the second slice overlaps the first good one.
 TEST(FleetFile, PointsAtEachWrongSliceInALayout) {
   EXPECT_EQ(fleet_problems("devices:\n  - type: a100-40gb\n    layout: 3g.20gb@2 + 4g.20gb@0 + 1g.5gb@3\n"),

@@ -27,25 +27,38 @@ const ImportFormat kFormats[] = {
     {"parvagpu",
      "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment. Overlapping slices of a deployment are placed "
      "again.",
-     "measurements, services or plan", "SCENARIO"},
+     "measurements, services or plan", false, "SCENARIO"},
     {"migprofiler",
      "MIGProfiler: profiles.csv, the rows for inference. Of a configuration measured twice, the first counts.",
-     "measurements", "train"},
-    {"azure-llm", "Azure's traces of language-model requests. Times are relative to the first request.", "trace", ""},
-    {"twitter", "A request rate for each second. Gaps, marked by 0, are interpolated and commented.", "curve", ""},
+     "measurements", false, "train"},
+    {"azure-llm", "Azure's traces of language-model requests. Times are relative to the first request.", "trace"},
+    {"twitter", "A request rate for each second. Gaps, marked by 0, are interpolated and commented.", "curve"},
     {"pollux", "Pollux (OSDI'21): workloads, or traces of applications in folders with their names.",
-     "jobs or training", ""},
-    {"deepboot", "DeepBoot's workloads of training jobs and inference tasks.", "jobs", ""},
-    {"miso", "MISO (SoCC'22): training iteration times on slices of an A100-40GB.", "measurements", ""},
-    {"mig-reconfig", "Times to create and destroy the slices of an A100, summarised.", "recuts", ""},
-    {"text-lengths", "Lengths of texts in words, for each corpus.", "histogram", "CORPUS"},
+     "jobs or training"},
+    {"deepboot", "DeepBoot's workloads of training jobs and inference tasks.", "jobs"},
+    {"miso", "MISO (SoCC'22): training iteration times on slices of an A100-40GB.", "measurements"},
+    {"mig-reconfig", "Times to create and destroy the slices of an A100, summarised.", "recuts"},
+    {"text-lengths", "Lengths of texts in words, for each corpus.", "histogram", false, "CORPUS"},
+    {"perf-analyzer",
+     "The table of `perf_analyzer -f`: the compute time of the server, of the row with the fewest clients. Dynamic "
+     "batching has to be off.",
+     "measurements", true},
+    {"model-analyzer", "Model Analyzer's metrics-model-inference.csv, and metrics-model-gpu.csv for the memory.",
+     "measurements", true},
+    {"triton-statistics", "The answer of a Triton server to /v2/models/MODEL/stats: compute times by batch size.",
+     "measurements", true},
 };
 
 constexpr Importer kImporters[] = {
     importers::parvagpu, importers::migprofiler, importers::azure_llm,    importers::twitter,      importers::pollux,
     importers::deepboot, importers::miso,        importers::mig_reconfig, importers::text_lengths,
 };
-static_assert(std::size(kFormats) == std::size(kImporters));
+
+// The formats behind those, which need a target.
+using TargetImporter = Result<std::string> (*)(const importers::Files&, const ImportTarget&);
+constexpr TargetImporter kTargetImporters[] = {importers::perf_analyzer, importers::model_analyzer,
+                                               importers::triton_statistics};
+static_assert(std::size(kFormats) == std::size(kImporters) + std::size(kTargetImporters));
 
 // The columns by which a kind of file is recognised: it has all of them, and no other kind of the format has.
 struct Mark {
@@ -67,6 +80,8 @@ const Mark kMarks[] = {
     {"miso", "measurements", {"mig_profile", "iter_s_mean"}},
     {"mig-reconfig", "recuts", {"partition", "action", "time_ms"}},
     {"text-lengths", "histogram", {"corpus", "words"}},
+    {"perf-analyzer", "measurements", {"Inferences/Second", "Server Compute Infer"}},
+    {"model-analyzer", "measurements", {"Model", "Batch", "Model Config Path"}},
 };
 
 // A rate curve has no header. Its first line that is neither empty nor a comment is a number.
@@ -120,6 +135,9 @@ const ImportFormat* find_import_format(std::string_view format) {
 // Kinds of one format differ in their columns, so the first mark that fits is the only one.
 std::string_view import_kind(const ImportFormat& format, const Source& file) {
   if (format.name == "twitter") return begins_with_number(file) ? "curve" : "";
+  if (format.name == "triton-statistics") {
+    return file.text.find("\"model_stats\"") == std::string::npos ? "" : "measurements";
+  }
   const auto columns = importers::header_of(file);
   for (const auto& mark : kMarks) {
     const bool all = std::ranges::all_of(mark.columns, [&](auto column) { return columns.contains(column); });
@@ -128,7 +146,7 @@ std::string_view import_kind(const ImportFormat& format, const Source& file) {
   return "";
 }
 
-Result<std::string> import_text(std::string_view format, const std::vector<Source>& files) {
+Result<std::string> import_text(std::string_view format, const std::vector<Source>& files, const ImportTarget& target) {
   const ImportFormat* known = find_import_format(format);
   if (known == nullptr) return unknown_format(format);
   if (files.empty()) return Error{ErrorCode::invalid, known->name + ": there is no file to import"};
@@ -140,7 +158,9 @@ Result<std::string> import_text(std::string_view format, const std::vector<Sourc
   }
   if (const auto error = different_kinds(*known, files)) return *error;
   // `known` points into kFormats, so the difference is the index.
-  return kImporters[known - kFormats](files, selection);
+  const auto index = static_cast<std::size_t>(known - kFormats);
+  if (index >= std::size(kImporters)) return kTargetImporters[index - std::size(kImporters)](files, target);
+  return kImporters[index](files, selection);
 }
 
 // Every reader reports this with importers::kNoRows, at the end of the message.

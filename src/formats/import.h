@@ -1,6 +1,7 @@
 // Readers for the formats in which others have published measurements and traces.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,13 +12,24 @@
 namespace tangram::formats {
 
 struct ImportFormat {
-  std::string name;       // What `tangram import` calls it.
-  std::string summary;    // One sentence for the help.
-  std::string output;     // The kinds of file it becomes, in words: "jobs or training".
-  std::string selection;  // What may follow the name behind a colon, as in text-lengths:CORPUS; empty if nothing may.
+  std::string name;           // What `tangram import` calls it.
+  std::string summary;        // One sentence for the help.
+  std::string output;         // The kinds of file it becomes, in words: "jobs or training".
+  bool needs_target = false;  // The files do not say what was measured: an ImportTarget does.
+  std::string selection =
+      {};  // What may follow the name behind a colon, as in text-lengths:CORPUS; empty if nothing may.
 
   // "text-lengths[:CORPUS]"
   std::string usage() const { return selection.empty() ? name : name + "[:" + selection + "]"; }
+};
+
+// What was measured, for formats whose files do not say it.
+struct ImportTarget {
+  std::string model = {};
+  std::string device = {};  // Type.
+  std::string mig_profile = {};
+  std::int64_t batch = 1;  // perf-analyzer: the one of its option -b.
+  std::int64_t size = 1;   // Of the inputs.
 };
 
 // In the order of the help.
@@ -34,7 +46,9 @@ std::string_view import_kind(const ImportFormat& format, const Source& file);
 // reported with its place; nothing is skipped silently unless the format's summary says so. Files that become different
 // kinds are refused: one import makes one file. A folder's files are given one by one, named by their paths; where
 // names in several files may be the same, that of the file goes in front.
-Result<std::string> import_text(std::string_view format, const std::vector<Source>& files);
+// `target` is for formats that need one.
+Result<std::string> import_text(std::string_view format, const std::vector<Source>& files,
+                                const ImportTarget& target = {});
 // True if the error says that the files are valid but contain no row to import: only a header, or only rows of another
 // kind.
 bool is_nothing_to_import(const Error& error);

@@ -35,6 +35,7 @@ struct ReplicaRecord {
 struct SliceRecord {
   Located<std::string> profile;
   Located<int> start;
+  Located<std::optional<bool>> reserved;  // Left out where it is not.
   std::vector<ReplicaRecord> replicas;
 };
 
@@ -92,8 +93,9 @@ void describe(Visitor& v, SliceRecord& c) {
   v.about("Slice", "One cut of the device.");
   v.field("profile", c.profile, {.required = true}, "The MigProfile of the slice.");
   v.field("start", c.start, {.min = 0, .max = UINT16_MAX, .required = true}, "The unit at which it starts.");
+  v.field("reserved", c.reserved, "Others use the slice: it is never cut, lent or given a replica.");
   v.field("replicas", c.replicas, {.required = true},
-          "The replicas on the slice. Several take turns; a slice without any can be lent.");
+          "The replicas on the slice. Several take turns; a slice without any can be lent, unless it is reserved.");
 }
 
 template <typename Visitor>
@@ -209,6 +211,10 @@ class PlanAssembler {
   bool add_slice(const SliceRecord& record, const Geometry& geometry, PlannedDevice& device) {
     PlannedSlice planned;
     for (const auto& replica : record.replicas) planned.replicas.push_back(replica_of(replica));
+    planned.reserved = record.reserved.value.value_or(false);
+    if (planned.reserved && !planned.replicas.empty()) {
+      problems_.add(record.reserved.at, "a reserved slice has no replicas");
+    }
     if (record.profile.value.empty()) return false;
     const auto profile = find_profile(geometry, record.profile.value);
     if (!profile) {
@@ -277,6 +283,7 @@ DeviceRecord record_of(const PlannedDevice& device) {
     SliceRecord slice;
     slice.profile.value = geometry.profiles[planned.slice.profile].name;
     slice.start.value = planned.slice.start;
+    if (planned.reserved) slice.reserved.value = true;
     for (const auto& replica : planned.replicas) slice.replicas.push_back(record_of(replica));
     record.slices.value.push_back(std::move(slice));
   }

@@ -82,5 +82,25 @@ TEST(PlanFile, LimitsTheMemoryOfItsHosts) {
   EXPECT_EQ(problems(devices), "p.json:5:1: the hosts up to here have more than 33554432 positions for slices");
 }
 
+// A slice that others use has the mark and no replicas; a slice of a plan from before the mark has none.
+TEST(PlanFile, KeepsWhatOthersUse) {
+  const std::string head =
+      "{\"version\": 1, \"devices\": [{\"name\": \"gpu-0\", \"type\": \"a100-80gb\", "
+      "\"layout\": \"4g.40gb@0 + 3g.40gb@4\", \"slices\": ["
+      "{\"profile\": \"4g.40gb\", \"start\": 0, \"replicas\": []}, "
+      "{\"profile\": \"3g.40gb\", \"start\": 4, \"reserved\": true, \"replicas\": [";
+  const auto plan = parse_plan({"plan.json", head + "]}]}]}"});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_FALSE(plan->devices[0].slices[0].reserved);
+  EXPECT_TRUE(plan->devices[0].slices[1].reserved);
+  const auto again = parse_plan({"plan.json", write_plan(*plan)});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *plan);
+  const auto wrong = parse_plan(
+      {"plan.json", head + "{\"service\": \"a\", \"buckets\": [{\"size_max\": 1, \"batch_size\": 1}]}]}]}]}"});
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("a reserved slice has no replicas"), std::string::npos) << wrong.error().message;
+}
+
 }  // namespace
 }  // namespace tangram::formats

@@ -36,6 +36,9 @@ struct ServiceRecord {
   Isolation isolation = Isolation::none;
   Located<std::string> tenant;
   std::string share_group;
+  ServiceEngine engine = ServiceEngine::unnamed;
+  std::string command;
+  std::vector<RemoteServer> remotes;
 };
 
 struct WorkloadRecord {
@@ -218,6 +221,24 @@ void describe(Visitor& v, Datatype& datatype) {
   }
 }
 
+template <typename Visitor>
+void describe(Visitor& v, ServiceEngine& engine) {
+  v.name("default", engine, ServiceEngine::unnamed, "The engine that `tangram serve --engine` names.");
+  v.name("emulated", engine, ServiceEngine::emulated, "Takes the time that the latency model predicts.");
+  v.name("onnx", engine, ServiceEngine::onnx, "ONNX Runtime runs MODEL.onnx.");
+  v.name("torch", engine, ServiceEngine::torch, "libtorch runs MODEL.pt.");
+  v.name("command", engine, ServiceEngine::command, "A server of your own, which `command` starts on each slice.");
+  v.name("remote", engine, ServiceEngine::remote, "The servers in `remote`, which run already.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, RemoteServer& c) {
+  v.about("Remote server", "A server that speaks the Open Inference Protocol over HTTP.");
+  v.field("profile", c.mig_profile, {.text = TextRule::name},
+          "The MigProfile of the slices whose batches it runs; default: of all.");
+  v.field("address", c.address, {.required = true}, "HOST:PORT; the host is a name or a number.");
+}
+
 // Limits of the axes are checked in why_wrong(), since they apply to the elements of a list.
 template <typename Visitor>
 void describe(Visitor& v, TensorSpec& c) {
@@ -271,6 +292,18 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.field("tenant", c.tenant, {.text = TextRule::name}, "Whose service it is, for `isolation: tenant`.");
   v.field("share_group", c.share_group, {.text = TextRule::name},
           "The service shares slices only with services of the same group.");
+  v.field("engine", c.engine,
+          "What runs the batches. Services share slices only with services of the same engine, command and servers.");
+  v.field(
+      "command", c.command,
+      "For the engine command: the shell command that starts a server of the Open Inference Protocol on a slice. "
+      "{port} is the port to listen on at 127.0.0.1, {model} the path of the weights without ending, {slice} the name "
+      "of the slice, {cores} the numbers of its cores with commas between. Default: `--command`.");
+  v.field("remote", c.remotes, "For the engine remote: the servers. Default: `--remote`.");
+  v.rule(c.command.empty() || c.engine == ServiceEngine::command, {"command", "engine"},
+         "a command needs `engine: command`");
+  v.rule(c.remotes.empty() || c.engine == ServiceEngine::remote, {"remote", "engine"},
+         "remote servers need `engine: remote`");
   v.rule(
       !c.job.value || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
       "a service with a job has neither slo nor traffic: its deadline is its promise, and all its rows are available "
@@ -469,7 +502,10 @@ Service service_of(ServiceRecord record) {
           .weights = std::move(record.weights),
           .isolation = record.isolation,
           .tenant = std::move(record.tenant.value),
-          .share_group = std::move(record.share_group)};
+          .share_group = std::move(record.share_group),
+          .engine = record.engine,
+          .command = std::move(record.command),
+          .remotes = std::move(record.remotes)};
 }
 
 // The inverse of service_of(): only what the file may hold for a job or for a service is set.
@@ -490,6 +526,9 @@ ServiceRecord record_of(const Service& service) {
   record.isolation = service.isolation;
   record.tenant.value = service.tenant;
   record.share_group = service.share_group;
+  record.engine = service.engine;
+  record.command = service.command;
+  record.remotes = service.remotes;
   return record;
 }
 

@@ -113,6 +113,7 @@ class Comparison {
   Result<ReplanComparison> run() {
     ReplanComparison comparison;
     comparison.duration_s = duration_s_;
+    comparison.objective = options_.objective;
     // The plan for the peak comes first: a fleet that is too small is then refused at once, before a day is simulated.
     TANGRAM_TRY(auto fixed, run_static());
     TANGRAM_TRY(auto replanned, run_replan());
@@ -182,6 +183,7 @@ class Comparison {
     problem.latency = scenario_.latency.get();
     problem.options.rule = options_.rule;
     problem.options.sharing = options_.sharing;
+    problem.options.objective = options_.objective;
     problem.certifier = &certifier;
     return Replanner(std::move(problem));
   }
@@ -316,6 +318,10 @@ class Comparison {
       const double until = i + 1 < use.size() ? std::min(duration_s_, to_seconds(use[i + 1].at)) : duration_s_;
       run.gpu_hours += static_cast<double>(use[i].devices) * (until - from) / 3600;
       run.slice_hours += use[i].compute_slices * (until - from) / 3600;
+      for (const auto& name : use[i].device_names) {
+        const DeviceGroup* group = plan::group_of_name(fleet_, name);
+        run.cost += group == nullptr ? 0 : group->price_per_hour * (until - from) / 3600;
+      }
       run.devices_max = std::max(run.devices_max, static_cast<int>(use[i].devices));
     }
     // The first plan is loaded before the run begins.

@@ -32,6 +32,7 @@ struct ReplanComparisonOptions {
   control::ControllerOptions controller;
   plan::Rule rule = plan::Rule::certified;
   plan::Sharing sharing = plan::Sharing::none;
+  plan::Objective objective = plan::Objective::devices;  // Or price.
   plan::RecutTimes recut;
   Duration load = plan::TransitionOptions{}.load_default;
   double oracle_mix_drift = 0.04;  // The oracle sees no chance in the mix, and so needs less of a drift.
@@ -57,6 +58,7 @@ struct ReplanRun {
   std::vector<PlanStep> steps;  // The first is the plan at the start.
   double gpu_hours = 0;         // Of devices with at least one replica, up to the end of the scenario.
   double slice_hours = 0;       // Of compute slices with a replica.
+  double cost = 0;              // Of the GPU-hours, by the fleet's price of each device.
   int devices_max = 0;
   int replicas_loaded = 0;
   int plans_refused = 0;         // Times that the fleet could not carry the demand: the plan stayed as it was.
@@ -69,6 +71,7 @@ struct ReplanComparison {
   std::vector<ReplanRun> runs;                   // replan, static, oracle.
   std::vector<std::vector<double>> rates_per_s;  // By service and window: the true rate, for pictures.
   double duration_s = 0;
+  plan::Objective objective = plan::Objective::devices;  // What was saved: GPU-hours, or their cost.
 };
 
 // Plans for `fleet` and simulates the scenario three times, on the same requests. Errors: the scenario has no end, a

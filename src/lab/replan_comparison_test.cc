@@ -98,6 +98,24 @@ TEST(Replan, UsesFewerGpuHoursThanThePeakPlanAndLosesNothing) {
   EXPECT_GT(replan.steps.size(), 2u);
 }
 
+// Equal devices at two prices, the dear ones first in the file: at the lowest price all hours are those of cheap ones,
+// also while roles move from one device to another.
+TEST(Replan, AddsUpWhatItCostsAndTakesTheCheapDevices) {
+  Fleet fleet = fleet_of(4);
+  fleet.groups[0].price_per_hour = 10;
+  fleet.groups.push_back(fleet.groups[0]);
+  fleet.groups[1].name = "cheap";
+  fleet.groups[1].price_per_hour = 2;
+  auto options = quick();
+  options.objective = plan::Objective::price;
+  const auto comparison = compare_replanning(two_hours(), fleet, options);
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  for (const auto& run : comparison->runs) {
+    EXPECT_GT(run.gpu_hours, 0) << run.name;
+    EXPECT_NEAR(run.cost, 2 * run.gpu_hours, 1e-9) << run.name;
+  }
+}
+
 // Sizes double in the second hour while the rate stays. Half of a log-normal crossing classes is more than 0.15, so the
 // controller names the drift, and at the end it plans for the mean that arrives then.
 TEST(Replan, NoticesThatInputsGrow) {

@@ -91,9 +91,9 @@ std::map<int, double> training_speeds(const Measurements& iterations) {
 }
 
 Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>& speeds) {
-  Layout taken;  // A planned slice without replicas is free to lend.
+  Layout taken;  // A planned slice without replicas is free to lend, unless others use it.
   for (const auto& planned : device.slices) {
-    if (!planned.replicas.empty()) taken.slices.push_back(planned.slice);
+    if (planned.reserved || !planned.replicas.empty()) taken.slices.push_back(planned.slice);
   }
   return Filling(device.geometry, speeds).best(taken);
 }

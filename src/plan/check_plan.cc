@@ -160,6 +160,37 @@ Services services_of(const Problem& problem, const Plan& plan) {
 
 // ---- Places ----
 
+// What the plan says of slices that others use must be what the fleet says of the group that the device's name belongs
+// to; of devices with other names, what it says of some group of the type.
+std::string reserved_problem(const Problem& problem, const PlannedDevice& device) {
+  Layout said;
+  for (const auto& slice : device.slices) {
+    if (!slice.reserved) continue;
+    if (!slice.replicas.empty()) return "a replica is on a slice that others use";
+    said.slices.push_back(slice.slice);
+  }
+  std::string expected;
+  for (const auto& group : problem.fleet.groups) {
+    if (group.type != device.type) continue;
+    Layout wanted = group.reserved;
+    std::ranges::sort(wanted.slices, {}, &Slice::start);
+    const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
+    const bool own = device.name.starts_with(prefix) &&
+                     device.name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    if (wanted == said) {
+      if (own) return {};
+      if (expected.empty()) expected = "none";
+      continue;
+    }
+    if (own) {
+      return fmt::format("others use {} of it, but the plan says {}", to_string(device.geometry, wanted),
+                         to_string(device.geometry, said));
+    }
+  }
+  if (!expected.empty()) return {};
+  return fmt::format("the plan says that others use {}, but the fleet does not", to_string(device.geometry, said));
+}
+
 // The first thing that is wrong with one device, or nothing. Several groups may have the same type; a profile is
 // allowed if any of them allows it.
 std::string device_problem(const Problem& problem, const PlannedDevice& device) {
@@ -178,9 +209,11 @@ std::string device_problem(const Problem& problem, const PlannedDevice& device) 
   }
   if (known == nullptr) return "the fleet has no " + device.type;
   if (device.geometry != *known) return "its geometry is not that of the fleet's " + device.type;
+  if (auto text = reserved_problem(problem, device); !text.empty()) return text;
   std::string wrong = why_invalid(device.geometry, layout_of(device));
   if (!wrong.empty()) return wrong;
   for (const auto& slice : device.slices) {
+    if (slice.reserved) continue;  // Others chose its profile.
     const std::string& name = device.geometry.profiles[slice.slice.profile].name;
     if (!allowed.contains(name)) return "the fleet does not allow " + name;
   }

@@ -29,11 +29,12 @@ namespace tangram::plan {
 namespace {
 
 // The kinds of one group as a geometry of their own, so that pareto_multisets() lists only cuts into profiles that
-// some service can use.
-Geometry geometry_of_kinds(const Stock& stock, const std::vector<std::size_t>& kinds) {
-  Geometry geometry = stock.geometries[stock.kinds[kinds[0]].group];
+// some service can use, beside what is reserved.
+Geometry geometry_of_kinds(const Problem& problem, const Stock& stock, const std::vector<std::size_t>& kinds) {
+  const std::size_t group = stock.kinds[kinds[0]].group;
+  Geometry geometry = beside(stock.geometries[group], problem.fleet.groups[group].reserved);
   std::vector<MigProfile> profiles;
-  for (const std::size_t kind : kinds) profiles.push_back(stock.profile(kind));
+  for (const std::size_t kind : kinds) profiles.push_back(geometry.profiles[stock.kinds[kind].profile]);
   geometry.profiles = std::move(profiles);
   return geometry;
 }
@@ -49,7 +50,7 @@ CoverDevice cover_device(const Problem& problem, const Stock& stock, std::size_t
     if (stock.kinds[kind].group == group) device.kinds.push_back(kind);
   }
   if (device.kinds.empty()) return device;
-  const auto multisets = pareto_multisets(geometry_of_kinds(stock, device.kinds));
+  const auto multisets = pareto_multisets(geometry_of_kinds(problem, stock, device.kinds));
   TANGRAM_CHECK(multisets.ok(), "a device that can be planned for can be listed");
   for (const auto& multiset : *multisets) device.cuts.emplace_back(multiset.begin(), multiset.end());
   return device;
@@ -82,6 +83,11 @@ bool asks(const Problem& problem, const Demand& demand) {
 }
 
 }  // namespace
+
+void add_reserved(const DeviceGroup& group, PlannedDevice& device) {
+  for (const Slice& slice : group.reserved.slices) device.slices.push_back({slice, {}, true});
+  std::ranges::sort(device.slices, {}, [](const PlannedSlice& planned) { return planned.slice.start; });
+}
 
 std::vector<double> even_prices(const CoverProblem& problem) {
   std::vector<double> price(problem.kinds, 1e6);
@@ -319,7 +325,7 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
     const auto& device = model.problem.devices[d];
     const DeviceGroup& group = problem.fleet.groups[model.groups[d]];
     const Geometry& geometry = stock.geometries[model.groups[d]];
-    const Geometry part = geometry_of_kinds(stock, device.kinds);
+    const Geometry part = geometry_of_kinds(problem, stock, device.kinds);
     int number = 0;
     for (std::size_t c = 0; c < cuts[d].size(); ++c) {
       Multiset multiset;
@@ -338,6 +344,7 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
           if (next[kind] < wanted[kind].size()) cut.replicas = wanted[kind][next[kind]++];
           planned.slices.push_back(std::move(cut));
         }
+        add_reserved(group, planned);
         plan.devices.push_back(std::move(planned));
       }
     }

@@ -22,6 +22,9 @@ struct CoverModel {
 };
 CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands);
 
+// Adds the slices of each device of the group that others use, and sorts all by their starts.
+void add_reserved(const DeviceGroup& group, PlannedDevice& device);
+
 // A demand in the terms of Cover, and the slices of a cover in the terms of a certifier.
 CoverService cover_service(const Demand& demand);
 std::vector<ReplicaGroup> groups_of(const Problem& problem, const Stock& stock, const Demand& demand,

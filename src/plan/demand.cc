@@ -76,9 +76,7 @@ std::vector<SizeShare> shares_of(const std::map<std::int64_t, double>& weights) 
 // recording there is one size, 1.
 std::vector<SizeShare> shares_of_distribution(const SizeDistribution& distribution, const Traffic& traffic,
                                               bool samples) {
-  return std::visit(Overload{[](const ConstantSize& s) {
-                               return std::vector<SizeShare>{{s.size, 1}};
-                             },
+  return std::visit(Overload{[](const ConstantSize& s) { return std::vector<SizeShare>{{s.size, 1}}; },
                              [](const LogNormalSize& s) { return shares_of_log_normal(s); },
                              [](const HistogramSize& s) {
                                std::map<std::int64_t, double> weights;
@@ -349,9 +347,12 @@ Stock take_stock(const Problem& problem) {
     stock.geometries.push_back(known != nullptr ? *known : cpu_geometry(*group.host));
     const Geometry& geometry = stock.geometries.back();
     const Geometry allowed = restrict_to(geometry, group.profiles);
+    const Geometry left = beside(geometry, group.reserved);
     for (std::size_t p = 0; p < geometry.profiles.size(); ++p) {
       const auto& profile = geometry.profiles[p];
-      const bool offered = std::ranges::any_of(allowed.profiles, [&](const auto& a) { return a.name == profile.name; });
+      const bool offered =
+          std::ranges::any_of(allowed.profiles, [&](const auto& a) { return a.name == profile.name; }) &&
+          !left.profiles[p].starts.empty() && left.profiles[p].count_max > 0;
       // Profiles are listed with the plain one first, so of twins the plain one stays.
       const bool twin = std::ranges::any_of(stock.kinds, [&](const SliceKind& kind) {
         return kind.group == g && same_but_media(geometry.profiles[kind.profile], profile);

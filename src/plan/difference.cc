@@ -41,8 +41,10 @@ constexpr std::size_t kMovedSlicesMax = 12;
 std::string content_key(const PlannedDevice& device, bool placed) {
   std::vector<std::string> parts;
   for (const auto& planned : device.slices) {
-    parts.push_back(
-        fmt::format("{}@{}\n{}", planned.slice.profile, placed ? planned.slice.start : 0, key_of(planned.replicas)));
+    // What others use has its place, whether the others may move or not.
+    parts.push_back(fmt::format("{}@{}{}\n{}", planned.slice.profile,
+                                placed || planned.reserved ? planned.slice.start : 0, planned.reserved ? "!" : "",
+                                key_of(planned.replicas)));
   }
   std::ranges::sort(parts);
   std::string key;
@@ -153,7 +155,13 @@ std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const Planne
   };
   for (std::uint32_t set = 0; set < sets.size(); ++set) sets[set] = set;
   std::ranges::stable_sort(sets, std::greater{}, value);
+  // What others use stays where it is.
+  std::uint32_t reserved = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (role.slices[pairs[i].after].reserved) reserved |= 1u << i;
+  }
   for (const auto set : sets) {
+    if ((set & reserved) != reserved) continue;
     std::vector<SlicePair> held;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (set >> i & 1u) held.push_back(pairs[i]);
@@ -183,16 +191,16 @@ std::vector<SliceDifference> slice_differences(const PlannedDevice& before, cons
   for (const auto& a : before.slices) {
     const auto b = std::ranges::find(after.slices, a.slice, &PlannedSlice::slice);
     if (b == after.slices.end()) {
-      result.push_back({SliceChange::destroyed, a.slice, a.replicas, {}});
+      result.push_back({SliceChange::destroyed, a.slice, a.replicas, {}, false});
       continue;
     }
     found[static_cast<std::size_t>(b - after.slices.begin())] = 1;
     const bool same = same_replicas(a.replicas, b->replicas);
-    result.push_back({same ? SliceChange::kept : SliceChange::changed, a.slice, a.replicas, b->replicas});
+    result.push_back({same ? SliceChange::kept : SliceChange::changed, a.slice, a.replicas, b->replicas, b->reserved});
   }
   for (std::size_t i = 0; i < after.slices.size(); ++i) {
     const PlannedSlice& b = after.slices[i];
-    if (!found[i]) result.push_back({SliceChange::created, b.slice, {}, b.replicas});
+    if (!found[i]) result.push_back({SliceChange::created, b.slice, {}, b.replicas, b.reserved});
   }
   std::ranges::stable_sort(result, {}, [](const SliceDifference& slice) { return slice.slice.start; });
   return result;
@@ -238,6 +246,7 @@ class Matcher {
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  static constexpr std::int64_t kForeignCost = std::int64_t{1} << 40;  // More than all changes together.
 
   void take(std::size_t role, std::size_t device) {
     device_of_[role] = device;
@@ -309,9 +318,14 @@ class Matcher {
     // The name is a tie-break: with this scale all names together cost less than the smallest change.
     const auto scale = static_cast<std::int64_t>(roles.size()) + 1;
     const auto columns = assign(roles.size(), candidates.size(), [&](std::size_t row, std::size_t column) {
+      const PlannedDevice& role = after_.devices[roles[row]];
+      const PlannedDevice& device = devices_[candidates[column]];
       // Among equally good devices, the one with the same name.
-      const bool same_name = after_.devices[roles[row]].name == devices_[candidates[column]].name;
-      return scale * contents.cost(device_keys[column], role_keys[row], !options_.move) + (same_name ? 0 : 1);
+      const bool same_name = role.name == device.name;
+      // A role beside slices that others use is for a device that has them.
+      const bool foreign = !same_name && reserved_of(role) != reserved_of(device);
+      return scale * contents.cost(device_keys[column], role_keys[row], !options_.move) + (same_name ? 0 : 1) +
+             (foreign ? kForeignCost : 0);
     });
     for (std::size_t row = 0; row < roles.size(); ++row) take(roles[row], candidates[columns[row]]);
   }
@@ -333,6 +347,18 @@ Result<Nothing> check_layouts(const Plan& plan) {
   return Nothing{};
 }
 
+// Whether the device has slices that others do not use.
+bool cut(const PlannedDevice& device) {
+  return std::ranges::any_of(device.slices, [](const PlannedSlice& slice) { return !slice.reserved; });
+}
+
+// The device with nothing on it but what others use.
+PlannedDevice emptied(const PlannedDevice& device) {
+  PlannedDevice empty{device.name, device.type, device.geometry, {}};
+  std::ranges::copy_if(device.slices, std::back_inserter(empty.slices), &PlannedSlice::reserved);
+  return empty;
+}
+
 // Every device that either plan names, with the contents of the old plan. New devices are empty. A device that changes
 // its geometry is an error: it would be other hardware.
 Result<std::vector<PlannedDevice>> all_devices(const Plan& before, const Plan& after) {
@@ -342,7 +368,7 @@ Result<std::vector<PlannedDevice>> all_devices(const Plan& before, const Plan& a
   for (const auto& device : after.devices) {
     const auto found = known.find(device.name);
     if (found == known.end()) {
-      devices.push_back({device.name, device.type, device.geometry, {}});
+      devices.push_back(emptied(device));
     } else if (devices[found->second].geometry != device.geometry) {
       return Error{ErrorCode::invalid, fmt::format("{} is of type {} in one plan and of type {} in the other, or of "
                                                    "another size",
@@ -396,9 +422,8 @@ Result<Difference> diff(const Plan& before, const Plan& after, const DifferenceO
   Difference result;
   // Devices without a role in the new plan end up empty.
   for (const auto& device : devices) {
-    PlannedDevice empty{device.name, device.type, device.geometry, {}};
-    result.devices.push_back({device, std::move(empty), "", {}});
-    result.counts.devices_before += device.slices.empty() ? 0 : 1;
+    result.devices.push_back({device, emptied(device), "", {}});
+    result.counts.devices_before += cut(device) ? 1 : 0;
   }
   const auto device_of = Matcher(devices, after, options).match();
   for (std::size_t role = 0; role < after.devices.size(); ++role) {
@@ -406,7 +431,7 @@ Result<Difference> diff(const Plan& before, const Plan& after, const DifferenceO
     device.role = after.devices[role].name;
     device.after = placed_role(device.before, after.devices[role], options.move);
     result.target.devices.push_back(device.after);
-    result.counts.devices_after += device.after.slices.empty() ? 0 : 1;
+    result.counts.devices_after += cut(device.after) ? 1 : 0;
   }
   for (auto& device : result.devices) {
     device.slices = slice_differences(device.before, device.after);

@@ -31,6 +31,7 @@ struct SliceDifference {
   Slice slice;
   std::vector<Replica> before;
   std::vector<Replica> after;
+  bool reserved = false;  // Others use it afterwards.
 };
 
 // What becomes of the replicas of one slice. The order of replicas does not matter.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/test_plans.h"
+#include "plan/transition.h"
 
 namespace tangram::plan {
 namespace {
@@ -107,6 +108,25 @@ TEST(Difference, RefusesADeviceThatChangesItsType) {
   ASSERT_FALSE(difference.ok());
   EXPECT_EQ(difference.error().message,
             "g-0 is of type a30 in one plan and of type a100-80gb in the other, or of another size");
+}
+
+// gpu-1 is given up, and gpu-0 takes its service: what others use on both stays, and nothing is put there.
+TEST(Difference, LeavesWhatOthersUse) {
+  Plan before = plan_of(
+      {{"gpu-0", "a100-80gb", "4g.40gb@0 a:64:8, 3g.40gb@4"}, {"gpu-1", "a100-80gb", "2g.20gb@0 b:64:8, 3g.40gb@4"}});
+  Plan after = plan_of({{"gpu-0", "a100-80gb", "2g.20gb@0 a:64:8, 2g.20gb@2 b:64:8, 3g.40gb@4"}});
+  for (Plan* plan : {&before, &after}) {
+    for (auto& device : plan->devices) device.slices.back().reserved = true;
+  }
+  const auto found = transition(before, after, {});
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  for (const auto& step : found->steps) {
+    for (const auto& slice : step.slices) EXPECT_LT(slice.start, 4) << step.device;
+  }
+  EXPECT_EQ(found->difference.counts.devices_after, 1);
+  for (const auto& device : found->difference.devices) {
+    EXPECT_EQ(to_string(device.after.geometry, reserved_of(device.after)), "3g.40gb@4");
+  }
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ LiveFleet::LiveFleet(const Plan& plan) {
   for (const auto& device : plan.devices) {
     add_empty(device.name, device.type, device.geometry);
     for (const auto& planned : device.slices) {
-      LiveSlice slice{planned.slice, {}};
+      LiveSlice slice{planned.slice, {}, planned.reserved};
       // A plan that is in force runs everything it names.
       for (const auto& replica : planned.replicas) slice.replicas.push_back({replica, true});
       devices_.back().slices.push_back(std::move(slice));
@@ -78,11 +78,17 @@ Layout LiveFleet::layout_of(const LiveDevice& device) {
 
 // The slice with the replicas that take requests: only those share its capacity.
 PlannedSlice LiveFleet::running_on(const LiveSlice& slice) {
-  PlannedSlice planned{slice.slice, {}};
+  PlannedSlice planned{slice.slice, {}, slice.reserved};
   for (const auto& replica : slice.replicas) {
     if (replica.runs) planned.replicas.push_back(replica.replica);
   }
   return planned;
+}
+
+void LiveFleet::reserve(const std::string& name, const Slice& slice) {
+  LiveDevice& device = devices_[indices_.at(name)];
+  device.slices.push_back({slice, {}, true});
+  std::ranges::sort(device.slices, {}, [](const LiveSlice& live) { return live.slice.start; });
 }
 
 Result<Nothing> LiveFleet::apply(const Step& step) {
@@ -105,7 +111,7 @@ Result<Nothing> LiveFleet::create(LiveDevice& device, const Step& step) {
       return refused(step, fmt::format("{}@{} does not fit beside {}", geometry.profiles[slice.profile].name,
                                        slice.start, tangram::to_string(geometry, layout_of(device))));
     }
-    device.slices.push_back({slice, {}});
+    device.slices.push_back({slice, {}, false});
     std::ranges::sort(device.slices, {}, [](const LiveSlice& live) { return live.slice.start; });
   }
   return Nothing{};
@@ -117,6 +123,7 @@ Result<Nothing> LiveFleet::destroy(LiveDevice& device, const Step& step) {
     const auto found = std::ranges::find(device.slices, slice, &LiveSlice::slice);
     if (found == device.slices.end()) return refused(step, "the device has no such slice");
     if (!found->replicas.empty()) return refused(step, "a replica is loaded on it");
+    if (found->reserved) return refused(step, "others use the slice");
     device.slices.erase(found);
   }
   return Nothing{};
@@ -127,6 +134,7 @@ Result<Nothing> LiveFleet::change_replica(LiveDevice& device, const Step& step) 
   if (step.slices.size() != 1) return refused(step, "expected one slice");
   const auto slice = std::ranges::find(device.slices, step.slices.front(), &LiveSlice::slice);
   if (slice == device.slices.end()) return refused(step, "the device has no such slice");
+  if (slice->reserved) return refused(step, "others use the slice");
   if (step.action == StepAction::load) {
     // A loaded replica holds memory and takes no requests until it is started.
     slice->replicas.push_back({step.replica, false});

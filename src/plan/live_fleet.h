@@ -61,6 +61,9 @@ class LiveFleet {
   // Makes a device known that the plan does not name. It has no slices.
   void add_empty(const std::string& name, const std::string& type, const Geometry& geometry);
 
+  // Others use the slice of a known device, on units that are free: no step takes it away.
+  void reserve(const std::string& name, const Slice& slice);
+
   // Does the step, or says why it cannot be done: a slice does not fit or is still in use, a replica is not there.
   Result<Nothing> apply(const Step& step);
 
@@ -87,6 +90,7 @@ class LiveFleet {
   struct LiveSlice {
     Slice slice;
     std::vector<LiveReplica> replicas;
+    bool reserved = false;
   };
   struct LiveDevice {
     PlannedDevice device;  // Its slices are not used.

@@ -224,5 +224,36 @@ TEST(ParisPlanner, CutsForTheSamplesThatRequestsHold) {
   EXPECT_EQ(answer.services[0].edges.size(), 1u);
 }
 
+// Others use half of every device. No planner puts anything there, and each plan says so.
+TEST(Planners, NeverUseWhatIsReserved) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    Rng rng = Rng(seed).stream("reserved");
+    const FormulaModel model(rng.uniform(0.5, 2), rng.uniform(0.2, 1));
+    std::vector<Service> services;
+    for (int s = 0; s < 3; ++s) services.push_back(random_service(rng, s));
+    Problem problem = problem_of(model, std::move(services));
+    problem.options.bucketing = Bucketing::longest;
+    DeviceGroup& group = problem.fleet.groups[0];
+    const Geometry& geometry = *find_geometry(group.type);
+    group.reserved = parse_layout(geometry, seed % 2 == 0 ? "3g.40gb@4" : "2g.20gb@0 + 1g.10gb@6").layout;
+    if (seed % 3 == 0) problem.fleet.spare = SparePolicy::one_device;
+    int planned = 0;
+    for (const auto& info : planners()) {
+      const PlanAnswer answer = plan_by(info.name, problem);
+      if (answer.status != PlanStatus::planned) continue;
+      ++planned;
+      EXPECT_EQ(problems_of(problem, answer), "") << info.name << " " << seed;
+      for (const auto& device : answer.plan.devices) {
+        EXPECT_EQ(reserved_of(device), group.reserved) << info.name << " " << seed;
+      }
+    }
+    EXPECT_GE(planned, 3) << seed;
+    // A plan without the mark, or with a replica on the slice, does not pass.
+    Plan plan = plan_by("elastic", problem).plan;
+    for (auto& slice : plan.devices[0].slices) slice.reserved = false;
+    EXPECT_FALSE(check_plan(problem, plan).empty());
+  }
+}
+
 }  // namespace
 }  // namespace tangram::plan

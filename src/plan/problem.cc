@@ -51,15 +51,20 @@ std::optional<Objective> parse_objective(std::string_view name) {
   return std::nullopt;
 }
 
-const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device) {
+const DeviceGroup* group_of_name(const Fleet& fleet, std::string_view device) {
   for (const auto& group : fleet.groups) {
     const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
-    if (group.type != device.type || !device.name.starts_with(prefix)) continue;
+    if (!device.starts_with(prefix)) continue;
     // Only a number may follow the prefix: rack-1-0 belongs to rack-1, and not to rack.
-    const auto number = std::string_view(device.name).substr(prefix.size());
+    const auto number = device.substr(prefix.size());
     if (!number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos) return &group;
   }
   return nullptr;
+}
+
+const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device) {
+  const DeviceGroup* group = group_of_name(fleet, device.name);
+  return group != nullptr && group->type == device.type ? group : nullptr;
 }
 
 // A static table: names and functions exist before main() and need no registration.

@@ -696,8 +696,12 @@ PlanAnswer as_running(const Problem& problem, const Plan& plan) {
 }
 
 Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options) {
-  // Spare devices and headroom change all services at once, so there is no plan close by to look for.
-  const bool plain = problem.options.objective != Objective::headroom && problem.fleet.spare == SparePolicy::none;
+  // Spare devices and headroom change all services at once, so there is no plan close by to look for. Devices of one
+  // type with and without slices that others use are not alike, and the search close by takes them for alike.
+  const bool reserved = std::ranges::any_of(problem.fleet.groups,
+                                            [](const DeviceGroup& group) { return !group.reserved.slices.empty(); });
+  const bool plain =
+      problem.options.objective != Objective::headroom && problem.fleet.spare == SparePolicy::none && !reserved;
   const bool shares = problem.options.sharing != Sharing::none;
   if (plain && shares) {
     PlanAnswer scratch = find_planner("elastic")->make()->plan(problem);

@@ -62,14 +62,16 @@ Verdict tightest(const std::vector<Verdict>& verdicts) {
   return least;
 }
 
+// One class of more than 30 functions, because every step of the search reads and narrows the same state: the best plan,
+// its bound, the verdicts known so far and the work that is left. What needs none of it is in plan/detail.
 class SharingSearch {
  public:
-  explicit SharingSearch(const Problem& problem)
+  explicit SharingSearch(const Problem& problem, detail::BucketChoice buckets = detail::BucketChoice::fewest)
       : problem_(problem),
         queues_(detail::queue_problem(problem)),
         model_(cover_model(problem, queues_.stock, {})),
         prices_(even_prices(model_.problem)),
-        demands_(detail::queue_demands(queues_)),
+        demands_(detail::queue_demands(queues_, buckets)),
         packing_(queues_, demands_, [this](const std::vector<std::size_t>& members, std::size_t kind, int count) {
           return hold_on(members, kind, count);
         }) {}
@@ -77,8 +79,12 @@ class SharingSearch {
   SharingSearch(const SharingSearch&) = delete;
   SharingSearch& operator=(const SharingSearch&) = delete;
 
+  // Counts the confirmations of a search through the same queues as if this one had made them: what is tried is tried.
+  void continue_after(const SharingSearch& other) { confirmations_ = other.confirmations_; }
+
   std::size_t size() const { return queues_.queues.size(); }
   const QueueProblem& queues() const { return queues_; }
+  const std::vector<Demand>& demands() const { return demands_; }
   std::int64_t asked() const { return asked_; }
 
   detail::ShareBound bound() const { return detail::share_bound(queues_, model_.problem, demands_); }
@@ -131,6 +137,16 @@ class SharingSearch {
     // Packing takes the fewest simulations. A choice among candidates often saves a device more.
     if (!try_partition(partition_of(packing_.one_by_one(bound, prices_))) && size() <= detail::kQueuesPatterns) {
       try_partition(partition_of(packing_.cheapest_choice(alone, model_.problem)));
+    }
+    if (size() > detail::kQueuesPatterns) return best;
+    // Where no packing saved anything, from slices of one's own.
+    if (!best && !on_demand) {
+      auto apart = solve(partition_of({}), price_max * (1 + 4 * detail::kSumTolerance));
+      if (!apart) return best;
+      pool(*apart, price_least);
+      if (apart->answer.price < price_max * (1 - detail::kSumTolerance)) best = std::move(apart);
+    } else if (best) {
+      pool(*best, price_least);
     }
     return best;
   }
@@ -434,6 +450,127 @@ class SharingSearch {
     }
   }
 
+  // ---- Blocks that share all of their slices ----
+
+  // A block on one slice leaves half of it idle where promises are short, because nobody else runs what waits there.
+  // Of several such blocks that share all of their slices, the same promises often hold on fewer. Puts blocks together
+  // while that saves slices, and keeps the result if it saves devices.
+  void pool(SharedPlan& plan, double price_least) {
+    constexpr int kTriesMax = 24;
+    SharedPlan now = plan;
+    std::set<std::vector<std::size_t>> tried;
+    bool better = true;
+    while (better && now.answer.price > price_least * (1 + detail::kSumTolerance)) {
+      better = false;
+      for (const auto& blocks : pools_to_try(now)) {
+        Partition partition = put_together(now, blocks);
+        if (!tried.insert(partition.back()).second) continue;
+        if (std::ssize(tried) > kTriesMax) break;
+        if (!on_one_kind(partition.back(), costliest_kind(now, blocks))) continue;
+        auto found = solve(partition, now.answer.price * (1 + 4 * detail::kSumTolerance));
+        if (!found || slices_price(*found) >= slices_price(now) * (1 - detail::kSumTolerance)) continue;
+        now = std::move(*found);
+        better = true;
+        break;
+      }
+    }
+    if (now.answer.price < plan.answer.price * (1 - detail::kSumTolerance)) plan = std::move(now);
+  }
+
+  // Sets of blocks that may share slices, by index: those with the longest promises, many first, so that the strictest
+  // are left out one after the other; then those with the shortest; then neighbours in this order.
+  std::vector<std::vector<std::size_t>> pools_to_try(const SharedPlan& plan) const {
+    std::vector<std::size_t> order;
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+      if (queues_.queues[plan.blocks[b]->queues[0]].may_share) order.push_back(b);
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t b) { return shortest_slo_s(*plan.blocks[b]); });
+    std::vector<std::vector<std::size_t>> pools;
+    const auto add = [&](std::size_t from, std::size_t to) {
+      std::vector<std::size_t> pool;
+      // From the longest promise down: what may not share with it is left out.
+      for (std::size_t i = to; i-- > from;) {
+        const bool fits = std::ranges::all_of(
+            pool, [&](std::size_t other) { return may_pool(*plan.blocks[other], *plan.blocks[order[i]]); });
+        if (fits) pool.push_back(order[i]);
+      }
+      if (pool.size() > 1) pools.push_back(std::move(pool));
+    };
+    for (std::size_t from = 0; from + 2 <= order.size(); ++from) add(from, order.size());
+    for (std::size_t to = order.size(); to-- > 2;) add(0, to);
+    for (std::size_t from = 1; from + 2 < order.size(); ++from) add(from, from + 2);
+    return pools;
+  }
+
+  bool may_pool(const Block& a, const Block& b) const {
+    return std::ranges::all_of(a.queues, [&](std::size_t first) {
+      return std::ranges::all_of(b.queues,
+                                 [&](std::size_t second) { return detail::may_share_block(queues_, first, second); });
+    });
+  }
+
+  double shortest_slo_s(const Block& block) const {
+    double shortest = std::numeric_limits<double>::infinity();
+    for (const std::size_t q : block.queues) {
+      shortest = std::min(shortest, to_seconds(queues_.problem.workload.services[q].slo.latency));
+    }
+    return shortest;
+  }
+
+  // The kind of slices that most of the price of some blocks is for.
+  std::size_t costliest_kind(const SharedPlan& plan, const std::vector<std::size_t>& blocks) const {
+    std::vector<double> paid(prices_.size(), 0);
+    for (const std::size_t b : blocks) {
+      for (std::size_t o = 0; o < plan.answer.covers[b].size(); ++o) {
+        const std::size_t kind = plan.blocks[b]->cover.offers[o].kind;
+        paid[kind] += plan.answer.covers[b][o] * prices_[kind];
+      }
+    }
+    return static_cast<std::size_t>(std::ranges::max_element(paid) - paid.begin());
+  }
+
+  // Makes the block of these queues with slices of one kind only: a large block has very many covers of several kinds.
+  // False if it has no such slice.
+  bool on_one_kind(const std::vector<std::size_t>& members, std::size_t kind) {
+    const bool known = blocks_.contains({members, queues_.on_demand});
+    Block* block = block_of(members);
+    if (block == nullptr || known) return block != nullptr;
+    const bool offered =
+        std::ranges::any_of(block->cover.offers, [&](const CoverOffer& offer) { return offer.kind == kind; });
+    if (!offered) return false;
+    std::erase_if(block->offers, [&](const detail::SharedOffer& offer) { return offer.kind != kind; });
+    std::erase_if(block->cover.offers, [&](const CoverOffer& offer) { return offer.kind != kind; });
+    return detail::ServiceCovers(block->cover).coverable();
+  }
+
+  // What the slices of all blocks are worth if every device were cut into one kind: it falls before the devices do.
+  double slices_price(const SharedPlan& plan) const {
+    double sum = 0;
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+      for (std::size_t o = 0; o < plan.answer.covers[b].size(); ++o) {
+        sum += plan.answer.covers[b][o] * prices_[plan.blocks[b]->cover.offers[o].kind];
+      }
+    }
+    return sum;
+  }
+
+  // The blocks of a plan, those of the set as one, which is the last.
+  static Partition put_together(const SharedPlan& plan, const std::vector<std::size_t>& blocks) {
+    Partition partition;
+    std::vector<std::size_t> together;
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+      const auto& queues = plan.blocks[b]->queues;
+      if (std::ranges::find(blocks, b) == blocks.end()) {
+        partition.push_back(queues);
+      } else {
+        together.insert(together.end(), queues.begin(), queues.end());
+      }
+    }
+    std::ranges::sort(together);
+    partition.push_back(std::move(together));
+    return partition;
+  }
+
   // The blocks of a plan with those queues of one in a block of their own; with half of them if that were all.
   static Partition divided(const SharedPlan& plan, std::size_t divide, std::vector<std::size_t> apart) {
     Partition partition;
@@ -607,9 +744,31 @@ std::vector<std::string> notes_of(const Problem& problem, const QueueProblem& qu
 // More services than this take long without simulations as well.
 constexpr std::size_t kRefusedEarlyUpTo = 60;
 
-// On a fleet that is far too small, the search under Rule::certified simulates for minutes to answer no. Plans without
-// waiting need no simulation and carry at least as much, so where none of them is found the answer is given at once.
-// Nothing if there is one, or if the reason is a single service, which the search itself explains better.
+// Whether all services need more devices than the fleet has, whatever its types, even if nothing ever waited. Proved
+// for plans with the buckets of the search, by the bounds; true says that no search is worth its time.
+bool surely_too_small(const Problem& problem) {
+  Problem unlimited = problem;
+  unlimited.options.objective = Objective::devices;
+  double count = 0;
+  for (auto& group : unlimited.fleet.groups) {
+    count += group.count.value_or(0);
+    group.count.reset();
+  }
+  if (problem.options.sharing == Sharing::none) {
+    const PlanAnswer alone = plan_by_cover(unlimited, take_stock(unlimited));
+    return alone.status == PlanStatus::planned && alone.bound > count + detail::kBoundTolerance;
+  }
+  SharingSearch search(unlimited);
+  const auto bound = search.bound();
+  if (!bound.known) return false;
+  if (least_price(unlimited, bound.price) > count + detail::kBoundTolerance) return true;
+  const double patterns = search.pattern_bound(count + 2 * detail::kBoundTolerance, false);
+  return least_price(unlimited, patterns) > count + detail::kBoundTolerance;
+}
+
+// On a fleet that is far too small, the search under Rule::certified simulates for minutes to answer no. Where the
+// bounds prove it, the answer is given at once, with the reason that a search without waiting finds. Nothing if they do
+// not, or if the reason is a single service, which the search itself explains better.
 std::optional<PlanAnswer> refuse_early(const Problem& problem) {
   if (problem.options.rule != Rule::certified || problem.workload.services.size() > kRefusedEarlyUpTo) return {};
   const auto limited = [](const DeviceGroup& group) { return group.count.has_value(); };
@@ -619,7 +778,27 @@ std::optional<PlanAnswer> refuse_early(const Problem& problem) {
   cheap.budget.progress = {};
   PlanAnswer answer = plan_sharing(cheap, take_stock(cheap));
   if (answer.status == PlanStatus::planned || !answer.service.empty()) return {};
+  if (!surely_too_small(cheap)) return {};
   return answer;
+}
+
+// ---- Finer buckets ----
+
+// With how many buckets sharing is tried again where a plan is not known to be best. Services that fill their slices
+// together also fill the batches of many buckets, which pad less.
+constexpr int kBucketsFine = 9;
+
+// The problem with finer buckets, where these are worth a second search: the queues are few, and some of them would be
+// divided more finely.
+std::optional<Problem> with_fine_buckets(const Problem& problem, const SharingSearch& coarse) {
+  if (problem.options.bucketing != Bucketing::chosen || coarse.size() > kQueuesExact) return {};
+  Problem fine = problem;
+  fine.options.buckets_max = std::max(fine.options.buckets_max, kBucketsFine);
+  const auto demands = detail::queue_demands(detail::queue_problem(fine), detail::BucketChoice::cheapest);
+  for (std::size_t q = 0; q < demands.size(); ++q) {
+    if (demands[q].edges.size() > coarse.demands()[q].edges.size()) return fine;
+  }
+  return {};
 }
 
 }  // namespace
@@ -661,26 +840,44 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   if (problem.options.sharing == Sharing::none || stock.kinds.empty() || problem.workload.services.size() < 2) {
     return alone;
   }
-  SharingSearch search(problem);
-  const auto bound = search.bound();
+  auto search = std::make_unique<SharingSearch>(problem);
+  auto bound = search->bound();
   if (!bound.known) return alone;
   const bool planned = alone.status == PlanStatus::planned;
   double least = least_price(problem, bound.price);
-  const double price_alone = planned ? alone.price : std::numeric_limits<double>::infinity();
+  double price = planned ? alone.price : std::numeric_limits<double>::infinity();
   PlanAnswer answer = alone;
-  if (price_alone > least * (1 + detail::kSumTolerance)) {
-    if (const auto shared = search.search(bound, alone, price_alone, least)) answer = search.answer_of(*shared);
+  std::int64_t asked = alone.certifications;
+  if (price > least * (1 + detail::kSumTolerance)) {
+    if (const auto shared = search->search(bound, alone, price, least)) answer = search->answer_of(*shared);
+    if (answer.status == PlanStatus::planned) price = answer.price;
   }
-  answer.certifications = alone.certifications + search.asked();
+  const auto finer = with_fine_buckets(problem, *search);
+  if (finer) {
+    auto fine = std::make_unique<SharingSearch>(*finer, detail::BucketChoice::cheapest);
+    fine->continue_after(*search);
+    const auto fine_bound = fine->bound();
+    const double fine_least = least_price(problem, fine_bound.price);
+    if (fine_bound.known && price > fine_least * (1 + detail::kSumTolerance)) {
+      if (const auto shared = fine->search(fine_bound, alone, price, fine_least)) {
+        answer = fine->answer_of(*shared);
+        std::swap(search, fine);
+        bound = fine_bound;
+        least = fine_least;
+      }
+    }
+    asked += fine->asked();  // Of the search that is not used any more.
+  }
+  answer.certifications = asked + search->asked();
   if (answer.status != PlanStatus::planned) return answer;
   answer.with_sharing = true;
   answer.binds = bound.binds;
-  raise_bound(problem, search, answer, least);
-  answer.certifications = alone.certifications + search.asked();
+  raise_bound(problem, *search, answer, least);
+  answer.certifications = asked + search->asked();
   answer.bound = std::min(answer.price, least);
   answer.proved = answer.price <= least * (1 + detail::kSumTolerance);
   if (planned) answer.price_alone = alone.price;
-  const auto notes = notes_of(problem, search.queues());
+  const auto notes = notes_of(problem, search->queues());
   answer.notes.insert(answer.notes.end(), notes.begin(), notes.end());
   return answer;
 }

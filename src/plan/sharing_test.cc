@@ -439,6 +439,85 @@ TEST(Sharing, AgreesWithBruteForceWhereNeighboursBlock) {
   EXPECT_GT(by_blocking, 0);
 }
 
+// Holds on n slices up to n / (n + 1) of their time: the more slices, the less of each has to stay idle. Counts.
+class PoolingCertifier final : public Certifier {
+ public:
+  explicit PoolingCertifier(const LinearModel& model) : model_(model) {}
+  Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool) override {
+    std::vector<SharedGroup> shared;
+    for (const auto& group : groups) {
+      shared.push_back({group.device_type, group.mig_profile, group.compute_slices, {group.replica}, group.count});
+    }
+    return verdict_of({&service, 1}, shared);
+  }
+  std::vector<Verdict> certify_together(std::span<const Service> services, std::span<const SharedGroup> groups,
+                                        bool) override {
+    return std::vector<Verdict>(services.size(), verdict_of(services, groups));
+  }
+  int asked = 0;
+
+ private:
+  Verdict verdict_of(std::span<const Service> services, std::span<const SharedGroup> groups) {
+    ++asked;
+    double work = 0;
+    for (const auto& service : services) {
+      work += planning_rate_per_s(service) * model_.runs.find(service.model)->second.ms / 1000;
+    }
+    double slices = 0;
+    double compute = 0;
+    for (const auto& group : groups) {
+      slices += group.count;
+      compute += group.count * group.compute_slices;
+    }
+    const bool holds = work / compute <= slices / (slices + 1) + 1e-9;
+    const double share = holds ? 1 : 0.5;
+    return {.holds = holds, .attainment = share, .attainment_low = share, .attainment_high = share};
+  }
+
+  const LinearModel& model_;
+};
+
+// Each of twenty services keeps a whole A30 busy for 0.4 of its time; only the whole runs one within its Slo. On one
+// device half of the time has to stay idle, so no two share it, and on four of them a fifth, for eight services: ten
+// devices. All twenty together are busy for 8 of 9 devices, which is what nine may be.
+TEST(Sharing, PutsBlocksTogetherThatNeedFewerSlicesTogether) {
+  LinearModel model;
+  std::vector<Service> services;
+  for (int s = 0; s < 20; ++s) {
+    const std::string name = "s" + std::to_string(s);
+    model.runs[name] = {.ms = 10, .weights_mib = 100};
+    services.push_back(service_of(name, name, 160, 4ms));
+  }
+  Problem problem = problem_of(model, services, 30);
+  PoolingCertifier certifier(model);
+  problem.certifier = &certifier;
+  problem.options.rule = Rule::certified;
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 9);
+  EXPECT_EQ(answer.price_alone, 20);
+  EXPECT_TRUE(check_plan(problem, answer.plan).empty()) << check_plan(problem, answer.plan).front();
+}
+
+// Weights of 20 GiB on devices of 24: three of them need three devices, which is proved without a simulation.
+TEST(Sharing, RefusesWithoutSimulationOnlyWhatTheBoundsExclude) {
+  LinearModel model;
+  std::vector<Service> services;
+  for (const std::string name : {"a", "b", "c"}) {
+    model.runs[name] = {.ms = 10, .weights_mib = 20 * 1024};
+    services.push_back(service_of(name, name, 1));
+  }
+  Problem problem = problem_of(model, services, 2);
+  PoolingCertifier certifier(model);
+  problem.certifier = &certifier;
+  problem.options.rule = Rule::certified;
+  EXPECT_EQ(planned(problem).status, PlanStatus::infeasible);
+  EXPECT_EQ(certifier.asked, 0);
+  problem.fleet.groups[0].count = 3;
+  EXPECT_EQ(planned(problem).devices, 3);
+  EXPECT_GT(certifier.asked, 0);
+}
+
 // Two services of a trace, which may come all at once, and two of random arrivals. Only the latter share, and it is
 // said.
 TEST(Sharing, LeavesTracesOnSlicesOfTheirOwn) {

@@ -164,6 +164,7 @@ void spread(Plan& plan) {
     auto& device = plan.devices[d];
     for (std::size_t i = 0; i < device.slices.size(); ++i) {
       auto& slice = device.slices[i];
+      if (slice.reserved) continue;
       const std::pair kind(device.type, slice.slice.profile);
       slots[kind].push_back({d, i});
       if (slice.replicas.empty()) continue;

@@ -199,7 +199,9 @@ class Mover {
   // any cut.
   void add(std::size_t device, const SliceDifference& slice) {
     const bool stays = slice.change == SliceChange::kept || slice.change == SliceChange::changed;
-    if ((stays || slice.change == SliceChange::created) && slice.after.empty()) free_.emplace_back(device, slice.slice);
+    if ((stays || slice.change == SliceChange::created) && slice.after.empty() && !slice.reserved) {
+      free_.emplace_back(device, slice.slice);
+    }
     if (slice.change == SliceChange::kept) return;
     if (slice.change == SliceChange::created) {
       agenda_.add(Newcomer{device, slice.slice, indexed(capacity_on(devices_[device], slice.slice, slice.after))});
@@ -310,9 +312,8 @@ class Mover {
       step.device = devices_[device].name;
       step.slices = slices;
       std::ranges::sort(step.slices, {}, &Slice::start);
-      step.temporary = std::ranges::all_of(slices, [&](const Slice& slice) {
-        return temporary_.contains({device, slice.start});
-      });
+      step.temporary =
+          std::ranges::all_of(slices, [&](const Slice& slice) { return temporary_.contains({device, slice.start}); });
       steps.push_back(std::move(step));
     }
     return steps;
@@ -495,9 +496,9 @@ class Mover {
   Transition result_;
   std::vector<PlannedDevice> devices_;
   Agenda agenda_;
-  std::vector<WorkDetail> details_;                      // By work.
-  std::vector<std::vector<Replica>> newcomer_replicas_;  // By newcomer.
-  std::vector<std::pair<std::size_t, Slice>> free_;      // Slices of the new plan without replicas.
+  std::vector<WorkDetail> details_;                            // By work.
+  std::vector<std::vector<Replica>> newcomer_replicas_;        // By newcomer.
+  std::vector<std::pair<std::size_t, Slice>> free_;            // Slices of the new plan without replicas.
   std::set<std::pair<std::size_t, std::uint16_t>> temporary_;  // Slices that neither plan has: device and start.
 };
 
@@ -519,6 +520,7 @@ LiveFleet fleet_for(const Plan& before, const Difference& difference, const Tran
   for (std::size_t i = before.devices.size(); i < difference.devices.size(); ++i) {
     const PlannedDevice& device = difference.devices[i].before;
     fleet.add_empty(device.name, device.type, device.geometry);
+    for (const auto& planned : device.slices) fleet.reserve(device.name, planned.slice);
   }
   for (const auto& spare : options.spares) fleet.add_empty(spare.name, spare.type, spare.geometry);
   return fleet;

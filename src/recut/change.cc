@@ -123,7 +123,8 @@ std::optional<ChangeResult> Change::clear_obstacles() {
     observer_.waiting(in_use, first);
     // One signal per process: a process that shuts down in order must not receive SIGTERM ten times a second.
     for (const auto& obstacle : in_use) {
-      if (first && options_.force) kill(obstacle.pid, SIGTERM);
+      // 0 and 1 would be this process group and the first process of the machine.
+      if (first && options_.force && obstacle.pid >= 2) kill(obstacle.pid, SIGTERM);
     }
     if (observer_.stop_wanted()) return ChangeResult{.status = ChangeStatus::interrupted};
     if (Clock::now() >= until) return ChangeResult{.status = ChangeStatus::refused, .waited_s = wait_s};

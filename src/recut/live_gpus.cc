@@ -209,6 +209,11 @@ Plan live_plan(const std::vector<MatchedDevice>& matched) {
   return live;
 }
 
+Result<Nothing> check_slices_known(const PlannedDevice& device, const adapters::DriverGpu& gpu) {
+  if (gpu.slices_known) return Nothing{};
+  return Error{ErrorCode::denied, fmt::format("{}: GPU {}: {}", device.name, gpu.index, gpu.problem)};
+}
+
 Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices, const adapters::DriverReport& driver,
                               const GpuChoices& choices) {
   std::erase_if(plan.devices, [&](const PlannedDevice& device) {
@@ -221,6 +226,7 @@ Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices
   TANGRAM_TRY(const auto matched, match_devices(plan, driver, choices));
   LiveCuts cuts;
   for (const auto& [device, gpu] : matched) {
+    TANGRAM_RETURN_IF_ERROR(check_slices_known(*device, *gpu));
     for (const auto& slice : layout_of(*device).slices) {
       const MigProfile& profile = device->geometry.profiles[slice.profile];
       // A slice in several parts has its compute divided, so a program that is given one part does not get all of the

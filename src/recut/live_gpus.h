@@ -49,6 +49,10 @@ struct LiveCuts {
   std::vector<std::string> apart;  // Slices that are there, but in several parts: "rack1-0/3g.40gb@4".
 };
 
+// Error: the driver did not list the slices of the GPU, for example because this user may not see them. What it reports
+// then says nothing about which slices exist.
+Result<Nothing> check_slices_known(const PlannedDevice& device, const adapters::DriverGpu& gpu);
+
 // Matches as match_devices() does. `devices`: only these of the plan; empty: all. Errors: those of match_devices(), or
 // the driver could not be read.
 Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices, const adapters::DriverReport& driver,

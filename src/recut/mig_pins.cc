@@ -25,6 +25,8 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
     } else {
       auto uuids = find(plan, driver);
       if (!uuids && required_) return uuids.error();
+      // That slices do not exist is normal for an emulated fleet; that they cannot be seen is not.
+      if (!uuids && uuids.error().code == ErrorCode::denied) note = uuids.error().message;
       if (uuids) found = std::move(*uuids);
     }
   }
@@ -53,6 +55,7 @@ Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
   TANGRAM_TRY(const auto matched, match_devices(plan, driver, of_fleet_ ? choices_of(plan, choices_) : choices_));
   std::map<Key, std::string> uuids;
   for (const auto& [device, gpu] : matched) {
+    if (const auto known = check_slices_known(*device, *gpu); !known) return known.error();
     for (const auto& planned : device->slices) {
       const Slice& slice = planned.slice;
       std::string uuid = adapters::find_mig_uuid(device->geometry, *gpu, slice);

@@ -57,8 +57,7 @@ class RecutTest : public testing::Test {
   RecutRun go(const std::vector<GpuGoal>& goals) {
     const auto steps = plan_recut(driver_->read(), goals);
     EXPECT_TRUE(steps) << steps.error().message;
-    return run_recut(
-        *driver_, *steps, [](std::size_t, const StepResult&) {}, [] { return false; });
+    return run_recut(*driver_, *steps, [](std::size_t, const StepResult&) {}, [] { return false; });
   }
   // As the checkpoint has it, through the text of the file.
   Checkpoint checkpoint_now() {
@@ -132,8 +131,8 @@ void scatter_parts(GpuGoal& goal, Rng& rng) {
 }
 
 // Two GPUs of each type that the library has, each from a random layout to another. Every write of the way fails once,
-// alone or with all that follow, so that not even what was half done can be undone; what the checkpoint says then comes back, part by
-// part, and a slice that both have is not touched on any way.
+// alone or with all that follow, so that not even what was half done can be undone; what the checkpoint says then comes
+// back, part by part, and a slice that both have is not touched on any way.
 TEST_F(RecutTest, EveryMoveComesBackFromAFailureAtEveryWrite) {
   Rng rng(20261116);
   int failures = 0;
@@ -212,8 +211,7 @@ TEST_F(RecutTest, AnInterruptStopsBetweenTwoSteps) {
   const std::vector<GpuGoal> goals{goal_for(geometry, 0, parse_layout(geometry, "1g@0 + 1g@1 + 2g@2").layout)};
   const auto steps = plan_recut(driver_->read(), goals);
   int asked = 0;
-  const RecutRun run = run_recut(
-      *driver_, *steps, [](std::size_t, const StepResult&) {}, [&] { return ++asked == 3; });
+  const RecutRun run = run_recut(*driver_, *steps, [](std::size_t, const StepResult&) {}, [&] { return ++asked == 3; });
   EXPECT_TRUE(run.interrupted);
   EXPECT_EQ(run.done(), 2U);
   EXPECT_EQ(run.results[2].outcome, StepOutcome::not_reached);

@@ -130,8 +130,9 @@ class Picture {
       }
     }
     const bool free = names.empty();
+    const std::string nobody = slice.reserved ? "reserved" : "free";
     const std::string hint = fmt::format("{}@{}: {} {}", profile.name, slice.slice.start,
-                                         free ? "free" : text::join(names, " + "), text::join(details, " "));
+                                         free ? nobody : text::join(names, " + "), text::join(details, " "));
     // A slice with several services has the colour of the first; its label names all of them.
     const std::string fill = free ? std::string(kFreeSliceColour) : colour(names[0]);
     std::string svg = fmt::format(
@@ -140,7 +141,7 @@ class Picture {
         "\n",
         at.x, at.y, width, kPlanRowHeight, fill, plot::escape(hint));
     svg += plan_text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
-                        cut_to(free ? "free" : text::join(names, " + "), width));
+                        cut_to(free ? nobody : text::join(names, " + "), width));
     return svg + plan_text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
   }
 

@@ -112,7 +112,10 @@ std::string services_on(const PlannedDevice& device, bool shorten) {
     std::vector<std::string> names;
     for (const auto& replica : slice.replicas) names.push_back(replica.service);
     const bool many = shorten && names.size() > kServicesNamed + 1;
-    parts.push_back(names.empty() ? "free" : many ? shortened(names) : text::join(names, "+"));
+    parts.push_back(slice.reserved  ? "reserved"
+                    : names.empty() ? "free"
+                    : many          ? shortened(names)
+                                    : text::join(names, "+"));
   }
   return text::join(parts, " | ");
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "report/number_text.h"
@@ -28,13 +29,19 @@ bool is_kept(const Service& service, const sim::Tally& tally) {
   return 100 * tally.slo_attainment() >= service.slo.percentile;
 }
 
-// The share of the static plan's GPU-hours that the run saves; negative if it needs more. Nothing if either of them
+// What the objective counts: GPU-hours, or what they cost. GPUs of several prices are no equals.
+double spent(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
+  return comparison.objective == plan::Objective::price ? run.cost : run.gpu_hours;
+}
+
+// The share of what the static plan spends that the run saves; negative if it needs more. Nothing if either of them
 // broke a promise: GPU-hours that a promise paid for are not saved.
 std::optional<double> saved_share(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                                   const lab::ReplanRun& run) {
   const lab::ReplanRun& fixed = run_named(comparison, "static");
-  if (fixed.gpu_hours <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
-  return 1 - run.gpu_hours / fixed.gpu_hours;
+  const double all = spent(comparison, fixed);
+  if (all <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
+  return 1 - spent(comparison, run) / all;
 }
 
 // Every request without an answer; for the client a failure and a rejection are the same.
@@ -82,7 +89,9 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
   const auto saved = saved_share(scenario, comparison, run);
   return {{"name", run.name},
           {"gpu_hours", run.gpu_hours},
-          {"gpu_hours_saved_share", saved ? Json(*saved) : Json(nullptr)},
+          {"cost", run.cost},
+          {comparison.objective == plan::Objective::price ? "cost_saved_share" : "gpu_hours_saved_share",
+           saved ? Json(*saved) : Json(nullptr)},
           {"kept", keeps_all(scenario, run)},
           {"compute_slice_hours", run.slice_hours},
           {"devices_max", run.devices_max},
@@ -114,8 +123,11 @@ bool keeps_all(const lab::Scenario& scenario, const lab::ReplanRun& run) {
 std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                          const Terminal& terminal) {
   std::vector<Column> columns{{"PLAN"}};
-  for (const char* name : {"GPU-HOURS", "SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "KEPT", "LATE", "REFUSED",
-                           "LOST", "PLANS", "RE-CUTS", "LOADED"}) {
+  const bool priced = std::ranges::any_of(comparison.runs, [](const auto& run) { return run.cost > 0; });
+  columns.push_back({"GPU-HOURS", Align::right});
+  if (priced) columns.push_back({"COST", Align::right});
+  for (const char* name : {"SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "KEPT", "LATE", "REFUSED", "LOST", "PLANS",
+                           "RE-CUTS", "LOADED"}) {
     columns.push_back({name, Align::right});
   }
   Table table(std::move(columns));
@@ -123,19 +135,21 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
     const sim::Tally total = run.result.metrics.total();
     const auto saved = saved_share(scenario, comparison, run);
     const bool kept = keeps_all(scenario, run);
-    table.add({{run.name, Style::accent},
-               fmt::format("{:.1f}", run.gpu_hours),
-               saved ? fmt::format("{:.1f} %", 100 * *saved) : "-",
-               fmt::format("{:.1f}", run.slice_hours),
-               std::to_string(run.devices_max),
-               percent_text(run.attainment()),
-               {kept ? "yes" : "NO", kept ? Style::good : Style::bad},
-               std::to_string(total.late),
-               std::to_string(refused(total)),
-               std::to_string(run.unresolved),
-               std::to_string(run.steps.size()),
-               std::to_string(run.result.reshapes),
-               std::to_string(run.replicas_loaded)});
+    std::vector<Cell> cells{{run.name, Style::accent}, fmt::format("{:.1f}", run.gpu_hours)};
+    if (priced) cells.push_back(fmt::format("{:.2f}", run.cost));
+    const std::vector<Cell> rest{saved ? fmt::format("{:.1f} %", 100 * *saved) : "-",
+                                 fmt::format("{:.1f}", run.slice_hours),
+                                 std::to_string(run.devices_max),
+                                 percent_text(run.attainment()),
+                                 {kept ? "yes" : "NO", kept ? Style::good : Style::bad},
+                                 std::to_string(total.late),
+                                 std::to_string(refused(total)),
+                                 std::to_string(run.unresolved),
+                                 std::to_string(run.steps.size()),
+                                 std::to_string(run.result.reshapes),
+                                 std::to_string(run.replicas_loaded)};
+    cells.insert(cells.end(), rest.begin(), rest.end());
+    table.add(std::move(cells));
   }
   // A second table, because the total hides a service that pays for the others.
   std::vector<Column> by_service{{"SERVICE"}, {"PROMISE", Align::right}};

@@ -2,7 +2,7 @@
 //
 // A batch that runs cannot be stopped, so it costs the online requests that come meanwhile up to its own length. The
 // slack of a service is how much later its requests could have ended without being late, as lately measured: it falls
-// at once to what a request was left with, and is forgiven slowly. A background batch starts on a slice that is idle,
+// at once halfway to what a request was left with, and is forgiven slowly. A background batch starts on a slice that is idle,
 // while nothing online waits for slices of its pool, and is no longer than a share of the least slack of the services
 // that share the pool. A batch of online requests that has room is filled up in the same measure, where its members
 // stay in time: the last places of a batch cost a fraction of the first. So online requests keep the rest of what they

@@ -19,21 +19,42 @@ ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<S
       models_(models),
       remote_caller_(config.remote_caller),
       workers_(loop, clock, log),
-      remotes_(loop, clock, log) {
+      remotes_(loop, clock, log),
+      commands_(loop, clock, log, remotes_) {
   for (const auto& model : models_) signatures_.push_back(&model.signature);
 }
+
+namespace {
+
+// The servers for a MigProfile.
+std::vector<host::Endpoint> servers_of(const std::vector<SliceServer>& servers, const std::string& mig_profile) {
+  std::vector<host::Endpoint> found;
+  for (const auto& server : servers) {
+    if (server.mig_profile.empty() || server.mig_profile == mig_profile) found.push_back(server.address);
+  }
+  return found;
+}
+
+bool geometry_is_host(const sched::Deployment& deployment, const sched::Place& place) {
+  return deployment.devices[place.device.index()].geometry.units_per_core > 0;
+}
+
+}  // namespace
 
 // Requires that `place` is the slice's place in the deployment of `world`.
 std::unique_ptr<engines::Executor> ExecutorFactory::make(const LiveWorld& world, SliceId slice,
                                                          const sched::Place& place, engines::ExecutorEvents& events) {
-  if (config_.engine == engines::kRemoteEngine) return remotes_.make(slice, remote_config(world, slice, place), events);
+  const std::string& engine = first_model(world.scheduler().state().deployment, place).platform;
+  if (engine == engines::kRemoteEngine) return remotes_.make(slice, remote_config(world, slice, place), events);
+  if (engine == engines::kCommandEngine) return commands_.make(slice, command_config(world, slice, place), events);
   if (!config_.workers) return engines::make_emulated_executor(signatures_, config_.emulated);
   return workers_.make(slice, worker_config(world, slice, place), events);
 }
 
 bool ExecutorFactory::change(const LiveWorld& world, SliceId slice, const sched::Place& place,
                              engines::Executor& executor) const {
-  if (!config_.workers) return false;
+  const std::string& engine = first_model(world.scheduler().state().deployment, place).platform;
+  if (!config_.workers || engine == engines::kRemoteEngine || engine == engines::kCommandEngine) return false;
   return executor.change_models(slice, model_specs(world.scheduler().state().deployment, place));
 }
 
@@ -46,22 +67,62 @@ void ExecutorFactory::set_remote_caller(const engines::RemoteCaller& caller) {
 void ExecutorFactory::work(TimePoint now) {
   workers_.work(now);
   remotes_.work(now);
+  commands_.work(now);
 }
 
-TimePoint ExecutorFactory::next_due() const { return std::min(workers_.next_due(), remotes_.next_due()); }
+TimePoint ExecutorFactory::next_due() const {
+  return std::min({workers_.next_due(), remotes_.next_due(), commands_.next_due()});
+}
+
+const ServedModel& ExecutorFactory::first_model(const sched::Deployment& deployment, const sched::Place& place) const {
+  const auto& services = deployment.pools[place.pool.index()].services;
+  return models_[services.empty() ? 0 : services.front().service.index()];
+}
 
 engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, SliceId slice,
                                                      const sched::Place& place) const {
   engines::RemoteConfig remote;
-  const auto own =
-      config_.remote_of_device.find(world.scheduler().state().deployment.devices[place.device.index()].name);
-  // Slices take the configured servers in turn, unless their device has one.
-  const std::size_t number = own == config_.remote_of_device.end() ? slice.index() : own->second;
-  remote.address = config_.remotes[number % config_.remotes.size()];
+  const sched::Deployment& deployment = world.scheduler().state().deployment;
+  const sched::DeployedDevice& device = deployment.devices[place.device.index()];
+  const std::size_t service = first_model(deployment, place).service.index();
+  std::vector<host::Endpoint> servers;
+  if (service < config_.remotes_of.size()) {
+    servers = servers_of(config_.remotes_of[service], device.geometry.profiles[place.slice.profile].name);
+  }
+  const auto own = config_.remote_of_device.find(device.name);
+  // Slices take the servers of their service, or else the configured ones, in turn, unless their device has one.
+  if (!servers.empty()) {
+    remote.address = servers[slice.index() % servers.size()];
+  } else {
+    const std::size_t number = own == config_.remote_of_device.end() ? slice.index() : own->second;
+    remote.address = config_.remotes[number % config_.remotes.size()];
+  }
   remote.caller = remote_caller_;
   remote.title = slice_name(world, slice.index());
-  remote.models = model_specs(world.scheduler().state().deployment, place);
+  remote.models = model_specs(deployment, place);
   return remote;
+}
+
+CommandConfig ExecutorFactory::command_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const {
+  const sched::Deployment& deployment = world.scheduler().state().deployment;
+  const ServedModel& model = first_model(deployment, place);
+  // The same share of the machine as a worker would have.
+  worker::WorkerConfig worker = worker_config(world, slice, place);
+  CommandConfig command;
+  command.program = worker.program;
+  command.command = model.command.empty() ? config_.command : model.command;
+  command.title = worker.title;
+  command.cores = worker.spec.cores;
+  command.quota_cores = worker.quota_cores;
+  command.environment = worker.environment;
+  // Libraries that count the cores of the machine would start a thread for each.
+  if (geometry_is_host(deployment, place)) {
+    command.environment.push_back("OMP_NUM_THREADS=" + std::to_string(worker.spec.config.threads));
+  }
+  command.models = worker.spec.models;
+  if (!command.models.empty()) command.model = command.models.front().path;
+  command.patience = worker.patience;
+  return command;
 }
 
 worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, SliceId slice,
@@ -72,9 +133,12 @@ worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, Slic
   worker.program = config_.worker_program.empty() ? worker::find_worker_program() : config_.worker_program;
   worker.title = slice_name(world, slice.index());
   worker.patience = config_.patience;
-  worker.spec.engine = config_.engine;
+  worker.spec.engine = first_model(deployment, place).platform;
   worker.spec.config.device = geometry.type;
   worker.spec.config.time_scale = config_.emulated.time_scale;
+  worker.spec.config.mig_profile = geometry.profiles[place.slice.profile].name;
+  worker.spec.config.memory_mib = deployment.pools[place.pool.index()].memory_mib;
+  worker.spec.config.provider = config_.onnx_provider;
   worker.spec.models = model_specs(deployment, place);
   // For a GPU this names the MIG device that the process may see.
   if (config_.worker_environment)

@@ -9,6 +9,7 @@
 #include "engines/remote/remote_link.h"
 #include "host/event_loop.h"
 #include "host/log.h"
+#include "serve/command_link.h"
 #include "serve/live_world.h"
 #include "serve/server_config.h"
 #include "worker/worker_link.h"
@@ -43,6 +44,10 @@ class ExecutorFactory {
  private:
   // What the link of a slice needs to know.
   engines::RemoteConfig remote_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
+  // What a server that is started on the slice needs to know.
+  CommandConfig command_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
+  // The engine of the services of a slice, which is one for all of them, and the first of them.
+  const ServedModel& first_model(const sched::Deployment& deployment, const sched::Place& place) const;
   // What the worker of a slice needs to know: its models, its cores, its environment.
   worker::WorkerConfig worker_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
   // The models that a slice serves, with the shapes that its batches can have.
@@ -57,6 +62,7 @@ class ExecutorFactory {
   engines::RemoteCaller remote_caller_;
   worker::Workers workers_;
   engines::Remotes remotes_;
+  Commands commands_;
 };
 
 }  // namespace tangram::serve

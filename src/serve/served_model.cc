@@ -29,6 +29,9 @@ std::string change_of_service(const Service& served, const Service& next) {
     return fmt::format("other weights, '{}' instead of '{}'", next.weights, served.weights);
   }
   if (served.signature() != next.signature()) return "other tensors";
+  if (served.engine != next.engine || served.command != next.command || served.remotes != next.remotes) {
+    return "another engine";
+  }
   if (served.priority != next.priority) {
     return fmt::format("another priority, {} instead of {}", next.priority, served.priority);
   }
@@ -48,15 +51,17 @@ std::vector<ServedModel> served_models(const sched::Deployment& deployment, cons
   std::vector<ServedModel> models;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
-    models.push_back({.service = ServiceId(static_cast<std::uint32_t>(i)),
-                      .name = service.name,
-                      .network = service.model,
-                      .weights = service.weights.empty() ? service.model : service.weights,
-                      .platform = engine,
-                      .signature = service.signature(),
-                      .size_fixed = size_fixed_of(service),
-                      .samples_max = deployment.services[i].samples_max,
-                      .priority = service.priority});
+    models.push_back(
+        {.service = ServiceId(static_cast<std::uint32_t>(i)),
+         .name = service.name,
+         .network = service.model,
+         .weights = service.weights.empty() ? service.model : service.weights,
+         .platform = service.engine == ServiceEngine::unnamed ? engine : std::string(to_string(service.engine)),
+         .command = service.command,
+         .signature = service.signature(),
+         .size_fixed = size_fixed_of(service),
+         .samples_max = deployment.services[i].samples_max,
+         .priority = service.priority});
   }
   return models;
 }

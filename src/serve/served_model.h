@@ -42,7 +42,8 @@ struct ServedModel {
   std::string name;
   std::string network;   // What the measurements call the model.
   std::string weights;   // The file of its weights, without folder and ending: that of the network, or of a fine-tune.
-  std::string platform;  // The engine.
+  std::string platform;  // The engine: its own, or the server's default.
+  std::string command;   // Of the engine `command`, where the service has one of its own.
   Signature signature;
   std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
   SharedNumber samples_max = 1;  // Of one request, by the plan in force.

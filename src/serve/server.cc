@@ -87,7 +87,8 @@ LiveWorldConfig Server::world_config() {
   world.recording = config_.recording;
   // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
-  if (config_.workers || config_.engine == engines::kRemoteEngine) {
+  const bool elsewhere = std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
+  if (config_.workers || elsewhere) {
     world.scheduler.stuck_min = std::min(config_.scheduler.stuck_min, kStuckMinOfWorkers);
   }
   world.make_executor = [this](SliceId slice, const sched::Place& place, engines::ExecutorEvents& events) {

@@ -41,6 +41,12 @@ inline sched::SchedulerConfig live_scheduler_config() {
   return config;
 }
 
+// A server that runs the batches of slices with one MigProfile.
+struct SliceServer {
+  std::string mig_profile;  // Empty: with any.
+  host::Endpoint address;
+};
+
 struct ServerConfig {
   std::string address = "127.0.0.1";       // Where clients connect, in numbers, v4 or v6.
   std::uint16_t http_port = 8000;          // 0 takes a free one, here and below.
@@ -53,14 +59,17 @@ struct ServerConfig {
   int threads = 1;
   HttpLimits limits;
   sched::SchedulerConfig scheduler = live_scheduler_config();
-  std::string engine = "emulated";  // Of batch_engines(), or "remote".
+  std::string engine = "emulated";  // Of batch_engines(), "command" or "remote": of services that name none.
+  std::string command;              // With the engine `command`: of services that have none of their own.
   bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
   std::string worker_program;       // Of workers; empty: the one beside this program.
   std::string models;               // The folder with the weights of the models.
+  std::string onnx_provider;        // Of the engine `onnx`; empty: as suits the device.
   // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn, ...
-  // ... except those of these devices, which have one each, by its place in `remotes`. So a server that is lost is one
+  std::vector<std::vector<SliceServer>> remotes_of;  // ... unless their service has some of its own. By ServiceId.
+  // ... and except those of these devices, which have one each, by its place in `remotes`. So a server that is lost is one
   // lost device.
   std::map<std::string, std::size_t> remote_of_device;
   engines::RemoteCaller remote_caller;  // Of all of them.

@@ -70,7 +70,7 @@ Result<SharedMemory> SharedMemory::make(std::size_t bytes) {
 Result<SharedMemory> SharedMemory::adopt(int given, std::size_t bytes) {
   // Owns the descriptor from the first line, so that it is closed on every path.
   host::Descriptor descriptor(given);
-  struct stat about {};
+  struct stat about{};
   // F_GET_SEALS fails for a file that cannot have seals, and such a file is rejected.
   const int seals = fcntl(given, F_GET_SEALS);
   const bool good = bytes > 0 && fstat(given, &about) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0 &&

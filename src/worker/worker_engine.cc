@@ -192,8 +192,9 @@ class WorkerReplica final : public engines::LoadedReplica {
     // The sum is compared with the whole slice: processes of one slice share its memory.
     const bool fits = limit_mib_ <= 0 || peak <= limit_mib_ * static_cast<double>(workers_.size());
     if (!memory_sufficed || !fits) return engines::RunOutcome(engines::OutOfMemory{});
-    return engines::RunOutcome(engines::Completed{
-        .duration = sum / static_cast<std::int64_t>(workers_.size()), .spread = std::nullopt, .memory_mib = peak});
+    return engines::RunOutcome(engines::Completed{.duration = sum / static_cast<std::int64_t>(workers_.size()),
+                                                  .spread = std::nullopt,
+                                                  .memory_mib = limit_mib_ > 0 ? std::optional(peak) : std::nullopt});
   }
 
   double peak_mib() const {
@@ -230,7 +231,13 @@ class WorkerEngine final : public engines::Engine {
   Result<engines::LoadOutcome> load(const engines::Placement& placement) override {
     TANGRAM_TRY(const auto index, find_profile(config_.geometry, placement.mig_profile));
     const MigProfile& profile = config_.geometry.profiles[index];
-    WorkerSpec spec{.engine = config_.engine, .config = {.device = config_.geometry.type}, .cores = {}, .models = {}};
+    WorkerSpec spec{.engine = config_.engine,
+                    .config = {.device = config_.geometry.type,
+                               .mig_profile = profile.name,
+                               .memory_mib = limit_mib(profile, placement.processes),
+                               .provider = config_.provider},
+                    .cores = {},
+                    .models = {}};
     std::unique_ptr<adapters::CoreQuota> quota;
     // Only slices of the host are made by pinning. On a GPU the driver has already cut them.
     if (config_.geometry.units_per_core > 0) {
@@ -243,7 +250,13 @@ class WorkerEngine final : public engines::Engine {
         quota = std::move(made);
       }
     }
-    return start(spec, std::move(quota), placement.processes, limit_mib(profile, placement.processes));
+    std::vector<std::string> environment;
+    if (config_.environment) {
+      TANGRAM_TRY(environment, config_.environment(profile.name));
+    }
+    // The memory of a GPU is not that of the process: its engine keeps to it.
+    const double host_mib = on_host() ? limit_mib(profile, placement.processes) : 0;
+    return start(spec, std::move(quota), placement.processes, host_mib, environment);
   }
 
  private:
@@ -259,11 +272,14 @@ class WorkerEngine final : public engines::Engine {
     return config_.memory_limit_mib.value_or(profile.memory_gib.value * 1024) / static_cast<double>(processes);
   }
 
+  bool on_host() const { return config_.geometry.units_per_core > 0; }
+
   Result<engines::LoadOutcome> start(const WorkerSpec& spec, std::unique_ptr<adapters::CoreQuota> quota,
-                                     std::int64_t processes, double limit_mib) const {
+                                     std::int64_t processes, double limit_mib,
+                                     const std::vector<std::string>& environment) const {
     std::vector<std::unique_ptr<MeasuredWorker>> workers;
     for (std::int64_t i = 0; i < processes; ++i) {
-      TANGRAM_TRY(const auto started, start_worker(config_.program));
+      TANGRAM_TRY(const auto started, start_worker(config_.program, environment));
       workers.push_back(std::make_unique<MeasuredWorker>(started));
       if (quota != nullptr) {
         // Without its quota the worker would be measured on more cores than the slice has, so a failure is an error

@@ -5,9 +5,11 @@
 // to the slice's memory; a run that needs more is out of memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "core/geometry.h"
@@ -22,6 +24,10 @@ struct WorkerEngineConfig {
   Geometry geometry = {};                       // Of the device; slices of the host's cores are made by pinning.
   engines::ModelSpec model = {};                // The only one; placements name its network.
   std::optional<double> memory_limit_mib = {};  // Of every slice, instead of what the geometry says.
+  std::string provider = {};                    // As in BatchEngineConfig.
+  // What the environment of a worker on a slice of this MigProfile has in addition to ours: its MIG device. Empty: of
+  // the host's cores.
+  std::function<Result<std::vector<std::string>>(const std::string& mig_profile)> environment = {};
 };
 
 std::unique_ptr<engines::Engine> make_worker_engine(WorkerEngineConfig config);

@@ -6,9 +6,13 @@
 
 #include "worker/worker_host.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "adapters/cpu_host/core_share.h"
@@ -26,7 +30,13 @@ constexpr int kExitFailed = 1;
 // Functions that return bool answer false if the worker has to end.
 class WorkerHost {
  public:
-  explicit WorkerHost(int socket) : socket_(socket) {}
+  explicit WorkerHost(int socket) : socket_(socket) {
+    // Before any thread starts: all threads inherit it, and only watch_stops() takes the signal.
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, stop_signal());
+    pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  }
 
   int run() {
     while (true) {
@@ -61,7 +71,14 @@ class WorkerHost {
   // A worker that could not load ends after it has given the reason; the gateway decides whether to start another.
   bool load(const ReceivedMessage& received) {
     const auto ready = prepare(received);
-    if (ready) return answer(WorkerMessageKind::ready, 0);
+    if (ready) {
+      WorkerMessage message;
+      message.kind = WorkerMessageKind::ready;
+      message.size = engine_->can_stop() ? 1 : 0;
+      // It waits for signals until the process ends.
+      if (engine_->can_stop()) std::thread([this] { watch_stops(); }).detach();
+      return send_message(socket_, message);
+    }
     answer(WorkerMessageKind::not_loaded, 0, ready.error().message);
     return false;
   }
@@ -147,9 +164,26 @@ class WorkerHost {
     return true;
   }
 
+  // The body of a thread of its own: passes the requests to stop on to the engine.
+  [[noreturn]] void watch_stops() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, stop_signal());
+    while (true) {
+      siginfo_t about{};
+      if (sigwaitinfo(&stops, &about) < 0) continue;
+      const std::uint64_t running = running_;
+      // Of another batch: that one ended before the signal came.
+      if (static_cast<std::uint32_t>(running) != static_cast<std::uint32_t>(about.si_value.sival_int)) continue;
+      engine_->stop(BatchId(running));
+    }
+  }
+
   bool run_batch(const WorkerMessage& message) {
     const engines::BatchJob job = job_of(message);
+    running_ = message.batch;
     const auto result = run_job(job);
+    running_ = 0;
     if (result) return answer(WorkerMessageKind::done, message.batch);
     return answer(WorkerMessageKind::failed, message.batch, result.error().message);
   }
@@ -179,9 +213,10 @@ class WorkerHost {
   }
 
   int socket_;
-  WorkerSpec spec_;                // Its models are those that the gateway may ask for, ...
-  std::vector<ServiceId> loaded_;  // ... of which these are loaded.
-  std::unique_ptr<engines::BatchEngine> engine_;
+  WorkerSpec spec_;                               // Its models are those that the gateway may ask for, ...
+  std::vector<ServiceId> loaded_;                 // ... of which these are loaded.
+  std::unique_ptr<engines::BatchEngine> engine_;  // Stays as it is once it is ready.
+  std::atomic<std::uint64_t> running_{0};         // The batch that runs.
   SharedMemory memory_;
   engines::BatchMemory tensors_;
 };

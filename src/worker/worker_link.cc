@@ -1,7 +1,8 @@
 // The gateway's end of one worker process, as a state machine.
 //
 //   cold --restart()--> pausing --pause over--> loading --ready--> ready <--run/done--> running
-//                                               loading <--change_models()-- ready
+//                                               loading <--change_models()-- ready <--done-- stopping <--restart()--
+//                                               running
 //
 // A process exists in `loading`, `ready` and `running` and in no other state; everything that ends the process goes
 // through end_process(). A restart() is answered by one on_restarted() and a batch by one on_done() or on_lost(),
@@ -67,11 +68,12 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
 
  private:
   enum class State : std::uint8_t {
-    cold,     // Never started, or lost and not asked for again.
-    pausing,  // Started again at `due_`.
-    loading,  // Looked at when `due_`, and given up at `start_limit_`.
-    ready,    // Asked at `due_` whether it lives, or, if it was, given up.
-    running,  // A batch.
+    cold,      // Never started, or lost and not asked for again.
+    pausing,   // Started again at `due_`.
+    loading,   // Looked at when `due_`, and given up at `start_limit_`.
+    ready,     // Asked at `due_` whether it lives, or, if it was, given up.
+    running,   // A batch.
+    stopping,  // A batch that was asked to stop, given up at `due_`.
   };
 
   // Creates the slice's core quota. Without rights to do so the slice runs without a limit, and the log says so.
@@ -87,6 +89,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   bool handle(const ReceivedMessage& received);
   bool handle_loading(const ReceivedMessage& received);
   bool handle_running(const ReceivedMessage& received);
+  bool handle_stopping(const ReceivedMessage& received);
   // Ensures `ready` with the next ping scheduled.
   void enter_ready();
   // Sends what turns the models of the worker into `models`: loads one by one, and drops. False if the worker does not
@@ -114,6 +117,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   int starts_in_vain_ = 0;  // Since it last ran a batch.
   int changes_ = 0;         // In `loading`: models that were sent one by one and are not answered yet.
   bool ever_ready_ = false;
+  bool can_stop_ = false;  // The process ends a batch early when asked to.
   bool pinged_ = false;
   bool stopped_ = false;  // In `loading`: it was at the last look.
 };
@@ -136,7 +140,14 @@ void WorkerLink::make_quota() {
 
 bool WorkerLink::restart() {
   // The scheduler restarts a slice in the middle of a batch only after the batch has exceeded its time limit.
-  if (state_ == State::running)
+  if (state_ == State::running && can_stop_) {
+    // The process and its models stay, if the engine ends the batch in time.
+    send_stop(process_.process, batch_);
+    state_ = State::stopping;
+    due_ = context_.clock.now() + config_.patience.stop;
+    return false;
+  }
+  if (state_ == State::running || state_ == State::stopping)
     log(host::LogLevel::warning, "worker_lost", "it does not answer: its batch takes too long");
   end_process();
   // A killed process still has the memory mapped and might write to it, so the next worker gets new memory. Memory that
@@ -198,9 +209,9 @@ void WorkerLink::end_process() {
 void WorkerLink::lose(std::string reason) {
   log(host::LogLevel::warning, "worker_lost", reason);
   // Read before end_process(), which resets the state.
-  const bool loading = state_ == State::loading;
+  const bool asked_for = state_ == State::loading || state_ == State::stopping;
   end_process();
-  if (loading) {
+  if (asked_for) {
     events_.on_restarted(slice_, false);
   } else {
     events_.on_lost(slice_, fmt::format("the worker of {} was lost: {}", config_.title, reason));
@@ -229,11 +240,13 @@ bool WorkerLink::handle(const ReceivedMessage& received) {
     return true;
   }
   if (state_ == State::loading) return handle_loading(received);
+  if (state_ == State::stopping) return handle_stopping(received);
   return state_ == State::running && handle_running(received);
 }
 
 bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   if (received.message.kind == WorkerMessageKind::ready) {
+    if (changes_ == 0) can_stop_ = received.message.size == 1;
     if (changes_ > 0 && --changes_ > 0) return true;
     log(host::LogLevel::info, "worker_ready", "");
     ever_ready_ = true;
@@ -269,6 +282,17 @@ bool WorkerLink::handle_running(const ReceivedMessage& received) {
   return true;
 }
 
+// The batch has ended, by itself or because it was stopped: nobody asks for its answer any more.
+bool WorkerLink::handle_stopping(const ReceivedMessage& received) {
+  const WorkerMessage& message = received.message;
+  const bool ended = message.kind == WorkerMessageKind::done || message.kind == WorkerMessageKind::failed;
+  if (!ended || message.batch != batch_.value()) return false;
+  log(host::LogLevel::info, "worker_batch_stopped", "");
+  enter_ready();
+  events_.on_restarted(slice_, true);
+  return true;
+}
+
 // An idle worker is pinged periodically. One that runs a batch is not, because it can answer only after the batch;
 // there the scheduler's own time limit applies.
 void WorkerLink::enter_ready() {
@@ -300,6 +324,7 @@ void WorkerLink::work(TimePoint now) {
   switch (state_) {
     case State::pausing: return begin_process();
     case State::loading: return watch_start(now);
+    case State::stopping: restart(); return;
     case State::ready: return pinged_ ? lose("it does not answer") : ping();
     // Nothing is due in these states; the timer is cleared so that it does not fire again.
     case State::cold:

@@ -26,6 +26,8 @@ struct WorkerPatience {
   // starts is looked at as often, and given up if it is stopped (SIGSTOP) for as long.
   Duration ping_every = std::chrono::seconds(1);
   Duration ping_answer = std::chrono::seconds(2);
+  // To a request to stop the batch that runs, where the engine can; then the worker is killed.
+  Duration stop = std::chrono::milliseconds(150);
 };
 
 struct WorkerConfig {

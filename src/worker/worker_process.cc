@@ -28,12 +28,13 @@ namespace {
 // The file actions and attributes for posix_spawn.
 class SpawnOrders {
  public:
+  // A negative socket: none is passed on.
   explicit SpawnOrders(int socket) {
     posix_spawn_file_actions_init(&actions_);
     // A worker must not read the terminal of the gateway.
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     // dup2 clears CLOEXEC on the copy, so this end of the socket survives the exec.
-    posix_spawn_file_actions_adddup2(&actions_, socket, kWorkerSocket);
+    if (socket >= 0) posix_spawn_file_actions_adddup2(&actions_, socket, kWorkerSocket);
     posix_spawnattr_init(&attributes_);
     // A new program inherits which signals are blocked and ignored, so both are reset to their defaults.
     sigset_t none;
@@ -58,7 +59,10 @@ class SpawnOrders {
     std::string name = program;
     std::string argument = "--serve";
     std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
-    return posix_spawn(process, program.c_str(), &actions_, &attributes_, arguments.data(), environment);
+    return spawn(program, arguments.data(), environment, process);
+  }
+  int spawn(const std::string& program, char* const* arguments, char** environment, pid_t* process) const {
+    return posix_spawn(process, program.c_str(), &actions_, &attributes_, arguments, environment);
   }
 
  private:
@@ -93,6 +97,14 @@ std::string find_worker_program() {
   std::string path(self.data(), static_cast<std::size_t>(length));
   path = path.substr(0, path.rfind('/')) + "/tangram-worker";
   return access(path.c_str(), X_OK) == 0 ? path : std::string();
+}
+
+Result<pid_t> spawn_in_group(const std::string& program, char* const* arguments,
+                             const std::vector<std::string>& environment) {
+  pid_t process = -1;
+  const int problem = SpawnOrders(-1).spawn(program, arguments, environment_with(environment).data(), &process);
+  if (problem == 0) return process;
+  return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(problem))};
 }
 
 Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment) {

@@ -21,6 +21,11 @@ struct StartedWorker {
 // Starts `program --serve` in a process group of its own, so that a Ctrl-C for the gateway does not reach it.
 // `environment` is added to ours and replaces variables of the same name. The worker has no descriptors but the socket,
 // standard output and standard error. Errors: the kernel refuses.
+// Starts a program in a process group of its own, whose number is that of the process. `arguments` ends with null. It
+// has our standard output and error and nothing else of ours, and `environment` added to ours.
+Result<pid_t> spawn_in_group(const std::string& program, char* const* arguments,
+                             const std::vector<std::string>& environment);
+
 Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment = {});
 
 // Whether a signal such as SIGSTOP has stopped the process, which is a child of ours. A debugger that holds it does not

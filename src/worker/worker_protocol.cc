@@ -6,6 +6,7 @@
 
 #include "worker/worker_protocol.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -119,6 +120,15 @@ void WorkerMessage::set_text(std::string_view reason) {
   if (!fits) std::ranges::copy(kCut, end);
 }
 
+// Ignored by no library, and free for programs.
+int stop_signal() { return SIGRTMIN + 3; }
+
+void send_stop(pid_t worker, BatchId batch) {
+  sigval value{};
+  value.sival_int = static_cast<int>(static_cast<std::uint32_t>(batch.value()));
+  sigqueue(worker, stop_signal(), value);
+}
+
 bool send_message(int socket, const WorkerMessage& message, int descriptor) {
   // iovec has no const variant; sendmsg() only reads.
   iovec part{const_cast<WorkerMessage*>(&message), sizeof message};
@@ -216,6 +226,9 @@ std::string write_worker_spec(const WorkerSpec& spec) {
                    {"device", spec.config.device},
                    {"threads", spec.config.threads},
                    {"time_scale", spec.config.time_scale},
+                   {"mig_profile", spec.config.mig_profile},
+                   {"memory_mib", spec.config.memory_mib},
+                   {"provider", spec.config.provider},
                    {"cores", spec.cores},
                    {"models", models}}
       .dump();
@@ -227,7 +240,8 @@ Result<WorkerSpec> read_worker_spec(std::string_view text) {
     const PlainJson json = PlainJson::parse(text);
     WorkerSpec spec;
     spec.engine = json.at("engine");
-    spec.config = {json.at("device"), json.at("threads"), json.at("time_scale")};
+    spec.config = {json.at("device"),      json.at("threads"),    json.at("time_scale"),
+                   json.at("mig_profile"), json.at("memory_mib"), json.at("provider")};
     spec.cores = json.at("cores").get<std::vector<int>>();
     for (const auto& model : json.at("models")) spec.models.push_back(model_from(model));
     return spec;

@@ -9,11 +9,17 @@
 //            unload_model, drop_model                              no answer
 //            ping                                                  pong, between two batches
 //
+// A batch is stopped by a signal, stop_signal() with the low half of its number, because a worker that runs a batch
+// reads no messages; the answer is `failed`, unless the batch ends before. Only workers that said so in `ready` take
+// it.
+//
 // A model that is loaded on demand is loaded by the first batch that needs it and stays until unload_model, after which
 // the next batch loads it again. drop_model makes the worker forget a model.
 //
 // Each side exits or gives up when the other has closed its end.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <cstdint>
@@ -49,7 +55,7 @@ struct WorkerMessage {
   WorkerMessageKind kind = WorkerMessageKind::ping;
   std::uint64_t batch = 0;
   std::uint64_t bytes = 0;  // Of the descriptor that travels with it; in `ready`, of the weights, where they are known.
-  std::int64_t size = 0;
+  std::int64_t size = 0;    // In the `ready` that answers `load`: 1 if batches can be stopped.
   std::int64_t expected_ns = 0;
   std::uint32_t service = 0;  // In unload_model, the copy.
   std::int32_t samples = 0;
@@ -69,6 +75,10 @@ struct ReceivedMessage {
 
   std::string_view text() const { return {message.text.data(), message.text_length}; }
 };
+
+// Stops a batch; see above.
+int stop_signal();
+void send_stop(pid_t worker, BatchId batch);
 
 // False if the other side has closed the socket or does not read.
 bool send_message(int socket, const WorkerMessage& message, int descriptor = -1);

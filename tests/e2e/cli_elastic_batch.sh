@@ -25,7 +25,7 @@ names = {"off_longest", "off_fixed", "off_fixed_sharing", "off_chosen", "off_sha
 rates = {"rate_elastic", "rate_oracle_longest", "rate_fifo_fixed", "rate_fifo_chosen", "rate_bound"}
 for s in settings:
     of = {r["variant"]: r for r in rows if (r["slo_ms"], r["rate_per_s"], r["lengths"]) == s}
-    assert set(of) == names | rates, sorted(of)
+    assert set(of) - {"rate_one_fewer"} == names | rates, sorted(of)  # Only where the plan is above its bound.
     assert all(of["elastic_shared"]["gpus"] <= r["gpus"] for r in of.values() if r["gpus"]), of
     assert all(of["elastic"]["gpus"] <= r["gpus"] for r in of.values() if r["gpus"] and r["variant"] != "elastic_shared"), of
     assert of["elastic"]["slo_attainment"] >= 0.985, of["elastic"]

@@ -7,8 +7,8 @@ for verb in status top reload; do
   expect 3 "$verb" --port 1; has err "cannot connect"; has err "tangram serve PLAN"; has err "--address and --port"
 done
 serve=(serve examples/serving/plan.json --services examples/serving/services.yaml --measurements examples/measurements.csv)
-expect 2 "${serve[@]}" --engine remote; has err "--remote IP:PORT"
-expect 2 "${serve[@]}" --engine remote --remote localhost:1; has err "127.0.0.1:8000"
+expect 2 "${serve[@]}" --engine remote; has err "--remote HOST:PORT"
+expect 2 "${serve[@]}" --engine remote --remote localhost; has err "127.0.0.1:8000"
 expect 2 "${serve[@]}" --remote 127.0.0.1:1; has err "--engine remote"
 
 # start NAME ARGUMENTS...: runs a server with free ports, which are then in HTTP, GRPC and METRICS.

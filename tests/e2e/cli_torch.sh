@@ -4,7 +4,7 @@
 expect 0 models; has out text-encoder-large
 expect 2 models make; has err "make DIR"
 if [[ ! -f $(dirname "$TANGRAM")/../lib/tangram/libtangram_torch.so ]]; then
-  expect 3 models make m; has err "built without libtorch"
+  expect 3 models make m --format torchscript; has err "built without libtorch"
   finish
   exit
 fi
@@ -24,7 +24,7 @@ measure=(measure --device cpu --engine torch --models m --precision 0.5 --max-re
 expect 3 "${measure[@]}" --model text-encoder-large -o x.csv; has err "tangram models make"
 expect 2 "${measure[@]}" --model other -o x.csv; has err "--services FILE"
 expect 2 "${measure[@]}" --model text-encoder --noise -o x.csv
-expect 2 measure --device a100-80gb --engine torch --models m --model text-encoder -o x.csv; has err "--device cpu"
+expect 2 measure --device a100-80gb --engine torch --models m --model text-encoder -o x.csv; has err "--profiles 2g.20gb"
 expect 2 measure --device cpu --engine torch --model text-encoder -o x.csv; has err "--models DIR"
 
 # Out of memory is a row without latency; the library alone fits, 64 texts of 256 tokens do not.

@@ -17,6 +17,8 @@
 //   $FAKE_NVML_SHY        profiles are told only while MIG mode is on
 //   $FAKE_NVML_R470       a driver before R510, which tells of profiles without their names
 //   $FAKE_NVML_DELAY_MS   how long each write takes
+//   $FAKE_NVML_PROCESSES  "long": records of processes have 32 bytes, as with drivers 535.43 to 535.86;
+//                         "v2": there is no version 3 of the call, as before R510
 // With $FAKE_NVML_PCIE set, GPU 1 is the PCIe board.
 //
 // A test reports an error of a GPU by fake_nvml_xid(), and takes a GPU away and brings it back by fake_nvml_gone();
@@ -64,6 +66,7 @@ Machine& memory() {
 }
 
 int initialised = 0;
+bool stale = false;            // MIG mode was switched: the session has ended, and another has to begin.
 int writes_until_failure = 0;  // 0: none fails. Below: all from that one on.
 nvmlReturn_t failure = NVML_SUCCESS;
 
@@ -265,6 +268,7 @@ void fake_nvml_fail_write(int number, nvmlReturn_t status) {
 nvmlReturn_t nvmlInit_v2() {
   const nvmlReturn_t status = status_from("FAKE_NVML_INIT");
   if (status == NVML_SUCCESS) ++initialised;
+  if (status == NVML_SUCCESS && initialised == 1) stale = false;
   return status;
 }
 nvmlReturn_t nvmlShutdown() {
@@ -294,12 +298,12 @@ const char* nvmlErrorString(nvmlReturn_t status) {
 }
 nvmlReturn_t nvmlSystemGetDriverVersion(char* buffer, unsigned size) { return put("570.86.15", buffer, size); }
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
   *count = static_cast<unsigned>(Access()->gpus.size());
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
   const Access machine;
   if (index >= machine->gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
   if (machine->gpus[index].gone) return NVML_ERROR_GPU_IS_LOST;
@@ -307,7 +311,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device)
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (initialised == 0 || stale) return NVML_ERROR_UNINITIALIZED;
   const Access machine;
   for (std::size_t i = 0; i < machine->gpus.size(); ++i) {
     if (machine->gpus[i].uuid != uuid) continue;
@@ -368,7 +372,10 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn
   Gpu* gpu = gpu_of(*machine, device);
   if (gpu == nullptr || mode > 1 || activation == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
-  return machine->set_mode(*gpu, mode == 1, *activation);
+  const bool before = gpu->mode;
+  const nvmlReturn_t status = machine->set_mode(*gpu, mode == 1, *activation);
+  stale = stale || gpu->mode != before;
+  return status;
 }
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned number,
                                                  nvmlGpuInstanceProfileInfo_t* info) {
@@ -491,7 +498,7 @@ nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle, nvmlCom
            give<nvmlGpuInstance_t>({1, known->gpu, known->slice, 0}),
            part->id,
            part->number,
-           {part->start, profile.slices}};
+           {part->start, fake_nvml::span_of(gpu, *gpu.board().with_id(slice->profile_id), profile)}};
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t handle, unsigned profile_id,
@@ -505,6 +512,49 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t
   unsigned id = 0;
   const nvmlReturn_t status = machine->create_part(*gpu, known->slice, profile_id, *place, id);
   if (status == NVML_SUCCESS) *made = give<nvmlComputeInstance_t>({2, known->gpu, known->slice, id});
+  return status;
+}
+nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance_t handle, unsigned profile_id,
+                                                                 nvmlComputeInstancePlacement_t* placements,
+                                                                 unsigned* count) {
+  const Access machine;
+  const Handle* known = look_up(handle, 1);
+  const Slice* slice = slice_of(*machine, known);
+  if (slice == nullptr || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const Gpu& gpu = *gpu_of(*machine, known);
+  const ProfileRow& row = *gpu.board().with_id(slice->profile_id);
+  PartProfile wanted;
+  if (!fake_nvml::part_profile(gpu, row, profile_id, wanted)) return NVML_ERROR_NOT_SUPPORTED;
+  const unsigned span = fake_nvml::span_of(gpu, row, wanted);
+  const unsigned step = fake_nvml::step_of(gpu, span);
+  unsigned number = 0;
+  for (unsigned start = 0; start + span <= fake_nvml::span_of_all(gpu, row); start += step) {
+    if (number == *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+    placements[number++] = {start, span};
+  }
+  *count = number;
+  return NVML_SUCCESS;
+}
+// The driver takes the first place that is free.
+nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t handle, unsigned profile_id,
+                                                  nvmlComputeInstance_t* made) {
+  nvmlComputeInstancePlacement_t places[64];
+  unsigned count = 64;
+  if (const nvmlReturn_t status =
+          nvmlGpuInstanceGetComputeInstancePossiblePlacements(handle, profile_id, places, &count)) {
+    return status;
+  }
+  const Access machine;
+  const Handle* known = look_up(handle, 1);
+  Gpu* gpu = gpu_of(*machine, known);
+  if (gpu == nullptr || made == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
+  nvmlReturn_t status = NVML_ERROR_INSUFFICIENT_RESOURCES;
+  for (unsigned i = 0; i < count && status == NVML_ERROR_INSUFFICIENT_RESOURCES; ++i) {
+    unsigned id = 0;
+    status = machine->create_part(*gpu, known->slice, profile_id, places[i], id);
+    if (status == NVML_SUCCESS) *made = give<nvmlComputeInstance_t>({2, known->gpu, known->slice, id});
+  }
   return status;
 }
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle) {
@@ -549,7 +599,7 @@ nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned* id) {
   *id = known->part;
   return NVML_SUCCESS;
 }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
   if (gpu == nullptr || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -561,6 +611,20 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                        gpu->mode ? 0 : 0xFFFFFFFFU};
   }
   *count = number;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
+  const char* kind = std::getenv("FAKE_NVML_PROCESSES");
+  if (kind != nullptr && std::strcmp(kind, "v2") == 0) return NVML_ERROR_FUNCTION_NOT_FOUND;
+  const nvmlReturn_t status = nvmlDeviceGetComputeRunningProcesses_v2(device, count, infos);
+  if (status != NVML_SUCCESS || kind == nullptr || std::strcmp(kind, "long") != 0) return status;
+  // From the last to the first, so that none is overwritten before it was moved. The memory of confidential computing
+  // follows each record.
+  auto* bytes = reinterpret_cast<unsigned char*>(infos);
+  for (unsigned i = *count; i-- > 0;) {
+    std::memmove(bytes + i * 32, bytes + i * sizeof(nvmlProcessInfo_t), sizeof(nvmlProcessInfo_t));
+    std::memset(bytes + i * 32 + sizeof(nvmlProcessInfo_t), 0, 8);
+  }
   return NVML_SUCCESS;
 }
 

@@ -128,6 +128,32 @@ nvmlReturn_t Machine::destroy_slice(Gpu& gpu, unsigned id) {
   return NVML_SUCCESS;
 }
 
+namespace {
+
+bool is_ampere(const Gpu& gpu) { return gpu.type.rfind("a100", 0) == 0 || gpu.type.rfind("a30", 0) == 0; }
+
+unsigned power_of_two_from(unsigned value) {
+  unsigned power = 1;
+  while (power < value) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+unsigned span_of(const Gpu& gpu, const ProfileRow& profile, const PartProfile& part) {
+  if (is_ampere(gpu)) return part.slices;
+  // All of a slice covers all that the slice does, also where one compute slice has the memory of two.
+  if (part.slices == profile.slices) return span_of_all(gpu, profile);
+  return power_of_two_from(part.slices);
+}
+
+unsigned step_of(const Gpu& gpu, unsigned span) { return is_ampere(gpu) ? 1 : span; }
+
+unsigned span_of_all(const Gpu& gpu, const ProfileRow& profile) {
+  if (is_ampere(gpu)) return profile.slices;
+  return power_of_two_from(std::max(profile.slices, profile.slices == 1 && profile.size == 2 ? 2U : 1U));
+}
+
 nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
                                   const nvmlComputeInstancePlacement_t& place, unsigned& id) {
   if (gpu.gone) return NVML_ERROR_GPU_IS_LOST;
@@ -135,12 +161,15 @@ nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
   if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const ProfileRow& profile = *gpu.board().with_id(slice->profile_id);
   PartProfile wanted;
-  if (!part_profile(gpu, profile, number, wanted) || place.size != wanted.slices) return NVML_ERROR_INVALID_ARGUMENT;
-  if (place.start + place.size > profile.slices) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!part_profile(gpu, profile, number, wanted)) return NVML_ERROR_INVALID_ARGUMENT;
+  const unsigned span = span_of(gpu, profile, wanted);
+  if (place.size != span || place.start + span > span_of_all(gpu, profile)) return NVML_ERROR_INVALID_ARGUMENT;
+  if (place.start % step_of(gpu, span) != 0) return NVML_ERROR_INVALID_ARGUMENT;
   for (const auto& other : slice->parts) {
     PartProfile theirs;
     part_profile(gpu, profile, other.number, theirs);
-    if (overlaps(place.start, place.size, other.start, theirs.slices)) return NVML_ERROR_INSUFFICIENT_RESOURCES;
+    if (overlaps(place.start, place.size, other.start, span_of(gpu, profile, theirs)))
+      return NVML_ERROR_INSUFFICIENT_RESOURCES;
   }
   id = free_id(slice->parts, 0);
   slice->parts.push_back({id, number, place.start, mig_uuid(++made)});

@@ -63,6 +63,13 @@ struct PartProfile {
   unsigned count = 0;
 };
 bool part_profile(const Gpu& gpu, const ProfileRow& profile, unsigned number, PartProfile& found);
+// The compute units that a part covers. On Ampere they are its compute slices; on later boards a part covers a power of
+// two of them, as `nvidia-smi mig -lcipp` shows: 3g lists 0:4, 7g 0:8, a 1g of twice the memory 0:2.
+unsigned span_of(const Gpu& gpu, const ProfileRow& profile, const PartProfile& part);
+// Parts start at multiples of this.
+unsigned step_of(const Gpu& gpu, unsigned span);
+// Those that all parts of a slice of `profile` can cover together.
+unsigned span_of_all(const Gpu& gpu, const ProfileRow& profile);
 
 struct Machine {
   std::vector<Gpu> gpus;

@@ -143,6 +143,7 @@ inline constexpr Status kNotFound = 6;
 inline constexpr Status kInsufficientSize = 7;
 inline constexpr Status kDriverNotLoaded = 9;
 inline constexpr Status kTimeout = 10;
+inline constexpr Status kFunctionNotFound = 13;
 inline constexpr Status kGpuIsLost = 15;
 inline constexpr Status kResetRequired = 16;
 inline constexpr Status kInUse = 19;
@@ -159,5 +160,8 @@ inline constexpr unsigned kNameSize = 96;
 inline constexpr unsigned kPlacementsMax = 128;
 inline constexpr unsigned kInstancesMax = 64;
 inline constexpr unsigned kProcessesMax = 1024;
+inline constexpr std::size_t kProcessInfoLong = 32;   // As some drivers write them, with one more number at the end.
+inline constexpr unsigned char kUntouched = 0xA5;     // What memory is filled with to see what the library writes.
+inline constexpr unsigned kProcessIdMax = 4'194'304;  // Of Linux on 64 bits.
 
 }  // namespace tangram::adapters::nvml_abi

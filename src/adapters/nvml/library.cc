@@ -10,7 +10,11 @@ using nvml_abi::kSuccess;
 using nvml_abi::Status;
 
 NvmlLibrary::NvmlLibrary(const std::string& path)
-    : path_(path.empty() ? kNvmlLibrary : path), handle_(dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+    : path_(path.empty() ? kNvmlLibrary : path), handle_(dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (handle_ != nullptr) return;
+  const char* reason = dlerror();
+  why_not_loaded_ = reason == nullptr ? "unknown reason" : reason;
+}
 
 NvmlLibrary::~NvmlLibrary() {
   // NVML counts initialisations, so shutdown must match exactly one that succeeded.
@@ -22,6 +26,12 @@ Status NvmlLibrary::initialise() {
   const Status status = call<Status()>("nvmlInit_v2");
   initialised_ = status == kSuccess;
   return status;
+}
+
+Status NvmlLibrary::begin_again() {
+  if (initialised_) call<Status()>("nvmlShutdown");
+  initialised_ = false;
+  return initialise();
 }
 
 std::string NvmlLibrary::describe(Status status) const {

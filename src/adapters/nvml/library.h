@@ -20,7 +20,11 @@ class NvmlLibrary {
 
   bool found() const { return handle_ != nullptr; }
   const std::string& path() const { return path_; }
+  // Why the library could not be loaded, in the linker's words; empty if it was.
+  const std::string& why_not_loaded() const { return why_not_loaded_; }
   nvml_abi::Status initialise();
+  // Ends the session and begins another: a change of MIG mode may reset the GPU under the old one.
+  nvml_abi::Status begin_again();
 
   // A function that this version of the library does not have answers "not supported".
   template <typename Signature, typename... Arguments>
@@ -48,6 +52,7 @@ class NvmlLibrary {
 
   std::string path_;
   void* handle_;
+  std::string why_not_loaded_;
   bool initialised_ = false;
 };
 

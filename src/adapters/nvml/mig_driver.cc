@@ -47,8 +47,8 @@ class Write {
                    "only root can switch MIG mode (CAP_SYS_ADMIN); run with sudo (" + library_.describe(status) + ")"};
     }
     if (status != kSuccess) return refusal(library_, status);
-    // The mode can be stored without being active: some GPUs need a reset first.
-    return activation == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, activation);
+    if (activation == kSuccess) return Nothing{};
+    return not_active(on, activation);
   }
 
   Result<Nothing> create(const SliceOrder& order) {
@@ -87,6 +87,26 @@ class Write {
   }
 
  private:
+  // The mode is stored and not active. A GPU that is in use would switch at its next reset, long after this was
+  // forgotten, so the switch is taken back. One that needs a reset for it keeps it: the reset is the way on.
+  Error not_active(bool on, Status activation) {
+    const Error reason = refusal(library_, activation);
+    const char* word = on ? "on" : "off";
+    if (activation == kResetRequired) {
+      return {reason.code,
+              fmt::format("{}. The driver keeps the switch: MIG mode is {} after the next reset of the GPU; "
+                          "nvidia-smi -mig {} takes that back",
+                          reason.message, word, on ? 0 : 1)};
+    }
+    Status ignored = kSuccess;
+    const Status back =
+        library_.call<Status(DeviceHandle, unsigned, Status*)>("nvmlDeviceSetMigMode", device_, on ? 0U : 1U, &ignored);
+    if (back == kSuccess) return reason;
+    return {reason.code, fmt::format("{}. The driver keeps the switch, and it could not be taken back: MIG mode is {} "
+                                     "after the next reset of the GPU",
+                                     reason.message, word)};
+  }
+
   // The size of a placement comes from the driver's list, the only reliable source of how many units a profile covers.
   Result<Placement> placement_of(const SliceOrder& order) {
     if (status_ != kSuccess) return refusal(library_, status_);
@@ -196,7 +216,8 @@ class Write {
     }
     const auto whole = whole_part(library_, slice);
     if (!whole) return Error{ErrorCode::unavailable, "the driver does not report what can run on it"};
-    const Status status = make_part(slice, {whole->number, 0, ""});
+    // It fits at one place only, which the driver knows best.
+    const Status status = make_anywhere(slice, whole->id);
     return status == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, status);
   }
 
@@ -205,15 +226,31 @@ class Write {
   Status make_part(GpuInstanceHandle slice, const SlicePart& part) const {
     const auto profile = part_profile(slice, static_cast<unsigned>(part.number));
     if (!profile) return kNotSupported;
-    ComputeInstanceHandle made = nullptr;
-    const Placement placement{static_cast<unsigned>(part.start), profile->slice_count};
     constexpr const char* kPlaced = "nvmlGpuInstanceCreateComputeInstanceWithPlacement";
-    if (library_.has(kPlaced)) {
-      return library_.call<Status(GpuInstanceHandle, unsigned, const Placement*, ComputeInstanceHandle*)>(
-          kPlaced, slice, profile->id, &placement, &made);
+    if (!library_.has(kPlaced)) return make_anywhere(slice, profile->id);
+    ComputeInstanceHandle made = nullptr;
+    const Placement placement = part_placement(slice, *profile, static_cast<unsigned>(part.start));
+    return library_.call<Status(GpuInstanceHandle, unsigned, const Placement*, ComputeInstanceHandle*)>(
+        kPlaced, slice, profile->id, &placement, &made);
+  }
+
+  // The placement of a part that starts at `start`, as the driver lists it: from Hopper on a part may cover more than
+  // its compute slices, as 3g covers 4. Where the driver does not tell, as many as it has.
+  Placement part_placement(GpuInstanceHandle slice, const ComputeProfileInfo& profile, unsigned start) const {
+    Placement placements[kPlacementsMax];
+    unsigned count = kPlacementsMax;
+    const Status status = library_.call<Status(GpuInstanceHandle, unsigned, Placement*, unsigned*)>(
+        "nvmlGpuInstanceGetComputeInstancePossiblePlacements", slice, profile.id, placements, &count);
+    for (unsigned i = 0; status == kSuccess && i < std::min(count, kPlacementsMax); ++i) {
+      if (placements[i].start == start) return placements[i];
     }
+    return {start, profile.slice_count};
+  }
+
+  Status make_anywhere(GpuInstanceHandle slice, unsigned profile_id) const {
+    ComputeInstanceHandle made = nullptr;
     return library_.call<Status(GpuInstanceHandle, unsigned, ComputeInstanceHandle*)>(
-        "nvmlGpuInstanceCreateComputeInstance", slice, profile->id, &made);
+        "nvmlGpuInstanceCreateComputeInstance", slice, profile_id, &made);
   }
 
   Status destroy_slice(GpuInstanceHandle slice) const {
@@ -240,8 +277,14 @@ Result<std::unique_ptr<MigDriver>> MigDriver::open(const std::string& path) {
 
 DriverReport MigDriver::read() const { return read_driver(*library_); }
 
+// The change may reset the GPU, so the session that it was made in ends with it.
 Result<Nothing> MigDriver::set_mig_mode(const std::string& gpu_uuid, bool on) {
-  return Write(*library_, gpu_uuid).set_mode(on);
+  auto switched = Write(*library_, gpu_uuid).set_mode(on);
+  if (!switched) return switched;
+  const Status status = library_->begin_again();
+  if (status == kSuccess) return switched;
+  return Error{ErrorCode::unavailable,
+               "MIG mode was switched, and the driver does not answer since: " + library_->describe(status)};
 }
 
 Result<Nothing> MigDriver::create(const std::string& gpu_uuid, const SliceOrder& order) {

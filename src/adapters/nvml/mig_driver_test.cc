@@ -229,5 +229,82 @@ TEST(MigOwners, AreFoundByTheirTraces) {
   fs::remove_all(root);
 }
 
+// From Hopper on the driver lists 3g as 0:4, 7g as 0:8 and a 1g of twice the memory as 0:2, and takes nothing else.
+TEST_F(MigWrites, PutPartsWhereTheDriverListsThem) {
+  begin("gpu h100-80gb GPU-a 1 1 0 0 0\n");
+  ASSERT_TRUE(driver_->create(kGpu, {k3g, 0, {}}));
+  ASSERT_TRUE(driver_->create(kGpu, {k3g, 4, {{{0, 0}, {1, 2}}}}));
+  EXPECT_THAT(slices(), ElementsAre("9@0", "9@4?"));
+  EXPECT_EQ(gpu().slices[1].parts.at(1).start, 2);
+  begin("gpu h100-80gb GPU-a 1 1 0 0 0\n");
+  ASSERT_TRUE(driver_->create(kGpu, {0, 0, {}}));  // 7g.
+  EXPECT_THAT(slices(), ElementsAre("0@0"));
+  ASSERT_TRUE(driver_->destroy(kGpu, {0, 0, {}}));
+  ASSERT_TRUE(driver_->create(kGpu, {k1gDouble, 6, {{{7, 0}}}}));
+  EXPECT_THAT(slices(), ElementsAre("15@6"));
+}
+
+// A 2c of a slice of four compute units starts at 0 or 2 on a Hopper.
+TEST_F(MigWrites, SayThatAPartCannotStartThere) {
+  begin("gpu h100-80gb GPU-a 1 1 0 0 0\n");
+  EXPECT_FALSE(driver_->create(kGpu, {k3g, 4, {{{0, 0}, {1, 1}}}}));
+  EXPECT_THAT(slices(), IsEmpty());
+}
+
+// A record that is read with the wrong length has process 0 or half of another number in it.
+TEST_F(MigWrites, ReadProcessesOfDriversWithLongerRecordsAndOfOldOnes) {
+  const std::string machine = "gpu a100-80gb GPU-a 0 0 0 0 0\nprocess 0 0 " + std::to_string(getpid()) +
+                              "\nprocess 0 0 " + std::to_string(getppid()) + "\n";
+  for (const char* kind : {"", "long", "v2"}) {
+    setenv("FAKE_NVML_PROCESSES", kind, 1);
+    begin(machine);
+    std::vector<int> pids;
+    for (const auto& process : gpu().processes) pids.push_back(process.pid);
+    EXPECT_THAT(pids, ElementsAre(getpid(), getppid())) << kind;
+  }
+  unsetenv("FAKE_NVML_PROCESSES");
+}
+
+TEST_F(MigWrites, TakeARefusedSwitchBackWhereTheGpuIsInUse) {
+  begin("gpu a100-80gb GPU-a 0 0 0 0 0\nprocess 0 0 " + std::to_string(getpid()) + "\n");
+  const auto switched = driver_->set_mig_mode(kGpu, true);
+  ASSERT_FALSE(switched);
+  EXPECT_THAT(switched.error().message, HasSubstr("it is in use"));
+  EXPECT_FALSE(gpu().mig_pending);
+}
+
+TEST_F(MigWrites, SayThatARefusedSwitchWaitsForTheReset) {
+  begin("gpu a100-80gb GPU-a 0 0 1 0 0\n");
+  const auto switched = driver_->set_mig_mode(kGpu, true);
+  ASSERT_FALSE(switched);
+  EXPECT_THAT(switched.error().message, HasSubstr("MIG mode is on after the next reset of the GPU; nvidia-smi -mig 0"));
+  EXPECT_TRUE(gpu().mig_pending);
+}
+
+// The stand-in answers nothing after a change of mode until a new session has begun.
+TEST_F(MigWrites, BeginANewSessionAfterTheModeHasChanged) {
+  begin("gpu a100-80gb GPU-a 0 0 0 0 0\n");
+  ASSERT_TRUE(driver_->set_mig_mode(kGpu, true));
+  ASSERT_TRUE(driver_->create(kGpu, {k1g, 5, {}}));
+  EXPECT_THAT(slices(), ElementsAre("19@5"));
+}
+
+TEST_F(MigWrites, KnowThatSlicesCannotBeSeenWithoutPermission) {
+  setenv("FAKE_NVML_INSTANCES", "4", 1);
+  begin("gpu a100-80gb GPU-a 1 1 0 0 0\n");
+  EXPECT_FALSE(gpu().slices_known);
+  EXPECT_THAT(gpu().problem, HasSubstr("mig/config"));
+  unsetenv("FAKE_NVML_INSTANCES");
+  EXPECT_TRUE(gpu().slices_known);
+}
+
+TEST(MigDriverLibrary, SaysWhyItCannotBeLoaded) {
+  EXPECT_THAT(probe_nvml("/nowhere/libnvidia-ml.so.1").problem, HasSubstr("no NVIDIA driver is installed"));
+  const auto path = std::filesystem::temp_directory_path() / ("tangram-no-library-" + std::to_string(getpid()));
+  std::ofstream(path) << "not a library";
+  EXPECT_THAT(probe_nvml(path).problem, HasSubstr("cannot be loaded: " + path.string()));
+  std::filesystem::remove(path);
+}
+
 }  // namespace
 }  // namespace tangram::adapters

@@ -166,15 +166,42 @@ Status read_slices(const NvmlLibrary& library, DeviceHandle device, int vendor_i
   return kSuccess;
 }
 
+// Reads the records that the library wrote into `room`, which was filled with kUntouched before. Drivers 535.43 to
+// 535.86 write records of 32 bytes from the call whose records have 24: bytes behind the last short one tell.
+std::vector<ProcessInfo> process_records(const std::vector<unsigned char>& room, unsigned count) {
+  const std::size_t short_end = count * sizeof(ProcessInfo);
+  const std::size_t long_end = count * kProcessInfoLong;
+  const bool is_long = std::any_of(room.begin() + static_cast<std::ptrdiff_t>(short_end),
+                                   room.begin() + static_cast<std::ptrdiff_t>(long_end),
+                                   [](unsigned char byte) { return byte != kUntouched; });
+  std::vector<ProcessInfo> infos(count);
+  for (unsigned i = 0; i < count; ++i) {
+    std::memcpy(&infos[i], room.data() + i * (is_long ? kProcessInfoLong : sizeof(ProcessInfo)), sizeof(ProcessInfo));
+  }
+  return infos;
+}
+
+// One of the driver's lists of processes, by the newest call that the driver has: versions 2 and 3 have the same
+// records, and drivers before R510 know only 2.
+std::vector<ProcessInfo> list_processes(const NvmlLibrary& library, DeviceHandle device, const std::string& name) {
+  for (const char* version : {"_v3", "_v2"}) {
+    std::vector<unsigned char> room(kProcessesMax * kProcessInfoLong, kUntouched);
+    unsigned count = kProcessesMax;
+    const Status status = library.call<Status(DeviceHandle, unsigned*, void*)>((name + version).c_str(), device, &count,
+                                                                               static_cast<void*>(room.data()));
+    if (status == kSuccess) return process_records(room, std::min(count, kProcessesMax));
+    if (status != kNotSupported && status != kFunctionNotFound) break;
+  }
+  return {};
+}
+
 // The processes that the driver reports: all for root, possibly none for other users.
 void read_processes(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
-  std::vector<ProcessInfo> infos(kProcessesMax);
-  for (const char* name : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3"}) {
-    unsigned count = kProcessesMax;
-    if (library.call<Status(DeviceHandle, unsigned*, ProcessInfo*)>(name, device, &count, infos.data()) != kSuccess) {
-      continue;
-    }
-    for (unsigned i = 0; i < std::min(count, kProcessesMax); ++i) {
+  for (const char* name : {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"}) {
+    const auto infos = list_processes(library, device, name);
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      // No program has a number below 2: such a record is not understood, and nobody must act on it.
+      if (infos[i].pid < 2 || infos[i].pid > kProcessIdMax) continue;
       DriverProcess process{static_cast<int>(infos[i].pid), std::nullopt};
       // Without MIG the driver gives no valid instance id, so the process has no slice.
       const auto slice = std::ranges::find(gpu.slices, static_cast<int>(infos[i].gpu_instance_id), &DriverSlice::id);
@@ -207,7 +234,10 @@ void read_mig(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
   const MigUuids uuids = read_mig_uuids(library, device);
   for (const auto& profile : gpu.profiles) {
     const Status status = read_slices(library, device, profile.vendor_id, uuids, gpu.slices);
-    if (status != kSuccess) gpu.problem = "cannot list its slices: " + library.describe(status);
+    if (status == kSuccess) continue;
+    gpu.slices_known = false;
+    gpu.problem = "cannot list its slices: " + library.describe(status);
+    if (status == kNoPermission) gpu.problem += "; that needs root, or access to mig/config";
   }
   std::ranges::sort(gpu.slices, {}, &DriverSlice::start);
 }
@@ -301,7 +331,13 @@ DriverReport read_driver(const NvmlLibrary& library) {
 }
 
 std::string open_problem(NvmlLibrary& library) {
-  if (!library.found()) return library.path() + " was not found: no NVIDIA driver is installed";
+  if (!library.found()) {
+    // The linker has no codes, only this text for a file that is not there. Anything else is a broken installation.
+    const bool absent = library.why_not_loaded().find(
+                            library.path() + ": cannot open shared object file: No such file") != std::string::npos;
+    return absent ? library.path() + " was not found: no NVIDIA driver is installed"
+                  : fmt::format("the NVIDIA driver's library cannot be loaded: {}", library.why_not_loaded());
+  }
   const Status status = library.initialise();
   return status == kSuccess ? "" : "the NVIDIA driver does not answer: " + library.describe(status);
 }

@@ -62,6 +62,7 @@ struct DriverGpu {
   bool mig_pending = false;  // The mode after the next reset.
   std::vector<DriverProfile> profiles;
   std::vector<DriverSlice> slices;
+  bool slices_known = true;              // False: the driver did not list them, and `slices` says nothing.
   std::vector<DriverProcess> processes;  // Of users that we may see.
 
   std::string problem;  // What the driver refused to tell, if anything.

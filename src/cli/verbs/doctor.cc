@@ -12,6 +12,7 @@
 #include "adapters/nvml/owners.h"
 #include "adapters/nvml/permissions.h"
 #include "base/text.h"
+#include "cli/engine_findings.h"
 #include "cli/program.h"
 #include "recut/live_gpus.h"
 #include "report/mosaic.h"
@@ -27,6 +28,7 @@ struct Findings {
   adapters::DriverReport driver;
   adapters::GpuPermissions permissions;
   std::vector<std::string> owners;  // Other programs that manage the GPUs.
+  std::vector<EngineFinding> engines;
 };
 
 const char* to_text(adapters::CgroupVersion version) {
@@ -148,7 +150,9 @@ report::Json gpu_json(const adapters::DriverGpu& gpu) {
   }
   json["slices"] = std::move(slices);
   if (geometry != nullptr) {
-    json["layout"] = to_string(*geometry, adapters::recognise_layout(*geometry, gpu).layout);
+    json["layout"] = gpu.slices_known
+                         ? report::Json(to_string(*geometry, adapters::recognise_layout(*geometry, gpu).layout))
+                         : report::Json(nullptr);
     json["differences"] = adapters::compare_profiles(*geometry, gpu);
   }
   json["problem"] = gpu.problem.empty() ? report::Json(nullptr) : report::Json(gpu.problem);
@@ -180,6 +184,14 @@ report::Json findings_json(const Findings& findings) {
                          {"nvidia_caps", findings.permissions.capabilities},
                          {"mig_config", findings.permissions.mig_config}};
   json["mig_owners"] = findings.owners;
+  report::Json engines = report::Json::array();
+  for (const auto& engine : findings.engines) {
+    report::Json entry{{"engine", engine.engine}, {"device", engine.device}, {"usable", engine.missing.empty()}};
+    if (!engine.provider.empty()) entry["provider"] = engine.provider;
+    entry["missing"] = engine.missing.empty() ? report::Json(nullptr) : report::Json(engine.missing);
+    engines.push_back(std::move(entry));
+  }
+  json["engines"] = std::move(engines);
   json["consequences"] = consequences(findings);
   return json;
 }
@@ -257,9 +269,15 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   if (geometry == nullptr || !gpu.mig_capable) return;
   // The driver is the authority. A difference means that the tables are wrong or too old for this board.
   const auto differences = adapters::compare_profiles(*geometry, gpu);
-  if (differences.empty()) report.line("driver and table", "agree");
+  if (gpu.profiles.empty()) {
+    report.line("driver and table", "not compared: the driver lists no profiles" +
+                                        std::string(gpu.mig_enabled ? "" : " while MIG mode is off"));
+  } else if (differences.empty()) {
+    report.line("driver and table", "agree");
+  }
   for (const auto& difference : differences) report.line("driver and table", difference);
   if (!gpu.mig_enabled) return;
+  if (!gpu.slices_known) return report.line("layout", "not known: the driver does not list the slices", Style::bad);
   const auto recognised = adapters::recognise_layout(*geometry, gpu);
   report.line("layout", to_string(*geometry, recognised.layout));
   for (const auto& unknown : recognised.unknown) report.line("unknown slice", unknown, Style::bad);
@@ -278,10 +296,25 @@ void report_permissions(Report& report, const adapters::GpuPermissions& permissi
                                                             : "there, mig/config not readable");
 }
 
+// One line for each engine and kind of device: usable, or what is missing.
+void report_engines(Report& report, const std::vector<EngineFinding>& engines) {
+  report.heading("Engines");
+  for (const auto& engine : engines) {
+    const std::string name =
+        fmt::format("{} {}", engine.engine, engine.provider.empty() ? engine.device : engine.provider);
+    report.line(name, engine.missing.empty() ? "usable" : engine.missing,
+                engine.missing.empty() ? Style::good : Style::plain);
+  }
+}
+
 // All probes run before anything is printed; none of them changes the machine.
 ExitCode run(Session& session) {
-  const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(recut::nvml_library()),
-                          adapters::probe_gpu_permissions(), adapters::other_mig_owners()};
+  Findings findings{adapters::probe_cpu_host(),
+                    adapters::probe_nvml(recut::nvml_library()),
+                    adapters::probe_gpu_permissions(),
+                    adapters::other_mig_owners(),
+                    {}};
+  findings.engines = find_engines(findings.driver);
   if (session.structured()) {
     session.print_value(findings_json(findings));
     return ExitCode::done;
@@ -293,6 +326,7 @@ ExitCode run(Session& session) {
   if (!findings.driver.problem.empty()) report.line("", findings.driver.problem);
   for (const auto& gpu : findings.driver.gpus) report_gpu(session, report, gpu);
   report_permissions(report, findings.permissions);
+  report_engines(report, findings.engines);
   report.heading("What follows");
   for (const auto& sentence : consequences(findings)) {
     session.print("  - " + report::wrap(sentence, session.terminal.width - 4, 4) + "\n");
@@ -311,8 +345,9 @@ void add_doctor(Program& program) {
        .summary = "show what this machine can do: cores, GPUs, permissions",
        .description =
            "Reads cores, memory, control groups, the NVIDIA driver, its GPUs with their MIG mode and slices, and "
-           "permissions, and says what Tangram can do with them. Changes nothing. $TANGRAM_NVML names another driver "
-           "library. A machine without a GPU is fine: the exit code is 0.",
+           "permissions, and says what Tangram can do with them; tries each engine, and says what an engine lacks on the "
+           "cores or on a GPU. Changes nothing. $TANGRAM_NVML names another driver "
+           "library, $TANGRAM_ONNXRUNTIME the library of ONNX Runtime. A machine without a GPU is fine: the exit code is 0.",
        .examples = {{"tangram doctor", "Look at this machine."},
                     {"tangram doctor --output json", "The same, for programs and bug reports."}}},
       run);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
+#include "core/geometry.h"
 #include "formats/import.h"
 #include "host/files.h"
 #include "report/table.h"
@@ -30,6 +31,7 @@ struct Options {
   std::vector<std::string> paths;
   std::string to;
   std::string kind;
+  formats::ImportTarget target;
 };
 
 // Shown below the list of formats.
@@ -176,11 +178,18 @@ Result<ExitCode> run(Session& session, const Options& options) {
                                      near ? fmt::format(", did you mean {}?", *near) : "", text::join(names, ", "))});
   }
   if (options.paths.empty()) return session.fail({ErrorCode::invalid, "expected a PATH to import"});
+  const bool has_target = !options.target.model.empty() || !options.target.device.empty() ||
+                          !options.target.mig_profile.empty() || options.target.batch != 1 || options.target.size != 1;
+  if (has_target && !format->needs_target) {
+    return session.fail({ErrorCode::invalid, fmt::format("{}: its files say themselves what was measured; leave out "
+                                                         "--model, --device, --profile, --batch and --size",
+                                                         format->name)});
+  }
   TANGRAM_TRY(const auto input, read_all(*format, options));
   if (input.files.empty()) return session.fail(nothing_to_import(options));
   // Files of several kinds cannot become one file. The advice is added here, because `formats` does not know the option
   // --kind.
-  const auto imported = formats::import_text(options.format, input.files);
+  const auto imported = formats::import_text(options.format, input.files, options.target);
   if (!imported) {
     const char* advice = input.kinds.size() > 1 ? "\nChoose a kind with --kind, or name the files of one kind.\n" : "";
     return session.fail({imported.error().code, imported.error().message + advice});
@@ -221,13 +230,17 @@ void add_import(Program& program) {
            "prints it. Some formats take an argument after a colon: " +
            choices_text() +
            ". With --output json or yaml, the answer says what was written; without -o, it contains the file as text.",
-       .examples = {{"tangram import", "List the formats."},
-                    {"tangram import azure-llm DIR/conv.csv -o trace.csv", "Convert a public trace."},
-                    {"tangram import text-lengths:CORPUS DIR/length_histograms.csv -o histogram.csv",
-                     "Convert the lengths of one corpus."},
-                    {"tangram import pollux DIR --kind jobs -o jobs.csv",
-                     "Convert the workloads in a folder, without its traces."},
-                    {"tangram import parvagpu DIR/profiles.csv | head", "Print the first measurements."}}},
+       .examples =
+           {{"tangram import", "List the formats."},
+            {"tangram import azure-llm DIR/conv.csv -o trace.csv", "Convert a public trace."},
+            {"tangram import text-lengths:CORPUS DIR/length_histograms.csv -o histogram.csv",
+             "Convert the lengths of one corpus."},
+            {"tangram import pollux DIR --kind jobs -o jobs.csv",
+             "Convert the workloads in a folder, without its traces."},
+            {"tangram import triton-statistics DIR/stats.json --model bert --device a100-80gb --profile 2g.20gb "
+             "-o bert.csv",
+             "Use the run times that a Triton server has counted."},
+            {"tangram import parvagpu DIR/profiles.csv | head", "Print the first measurements."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers(
       verb.add_option("FORMAT", options->format, "The format of the files; without it, the formats are listed."),
@@ -235,6 +248,19 @@ void add_import(Program& program) {
   program.offers_files(verb.add_option("PATH", options->paths, "The files or folders to read."));
   program.offers_files(
       verb.add_option("-o,--to", options->to, "The file to write; default: standard output.")->type_name("FILE"));
+  verb.add_option("--model", options->target.model, "What was measured, for formats that do not say it: the model.")
+      ->type_name("MODEL");
+  program.offers(verb.add_option("--device", options->target.device, "The same: the device type.")->type_name("TYPE"),
+                 device_type_names());
+  verb.add_option("--profile", options->target.mig_profile, "The same: the MigProfile.")->type_name("PROFILE");
+  verb.add_option("--batch", options->target.batch, "For perf-analyzer: its batch size (-b).")
+      ->type_name("N")
+      ->capture_default_str()
+      ->range(1, 1'000'000);
+  verb.add_option("--size", options->target.size, "The input size that was measured.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->range(1, 1'000'000'000);
   program.one_of(
       verb.add_option("--kind", options->kind, "Convert only files that become this kind.")->type_name("KIND"),
       kinds());

@@ -1,7 +1,7 @@
 // `tangram measure`: drives an engine to produce measurements.
 //
 // There are two kinds of engines. `replay` and `emulated` answer from a file and need no hardware, so a campaign can be
-// tried in seconds. `torch` runs the model in a worker process on this host's cores. Each kind accepts options that
+// tried in seconds. `torch` and `onnx` run the model in a worker process on a slice. Each kind accepts options that
 // mean nothing to the other, and those are errors here rather than ignored. After prepare_real() or prepare_answering()
 // the rest of the verb treats all engines alike: candidates, sampler, result file, report.
 
@@ -19,10 +19,12 @@
 #include "cli/interrupt.h"
 #include "cli/measure_result.h"
 #include "cli/program.h"
+#include "cli/server_options.h"
 #include "core/geometry.h"
 #include "engines/batch_engine.h"
 #include "engines/engine.h"
 #include "engines/example_models.h"
+#include "engines/remote/remote_engine.h"
 #include "engines/torch_library.h"
 #include "formats/measurements_file.h"
 #include "host/files.h"
@@ -32,6 +34,8 @@
 #include "measure/campaign.h"
 #include "measure/recorded_source.h"
 #include "measure/result_file.h"
+#include "recut/live_gpus.h"
+#include "worker/command_server.h"
 #include "worker/worker_engine.h"
 #include "worker/worker_process.h"
 
@@ -48,10 +52,15 @@ struct Options {
   std::string model;
   std::string device;
   std::string engine;
-  std::string measurements;  // For replay.
-  std::string emulate;       // For emulated.
-  std::string models;        // For torch: the folder with the weights.
-  std::string services;      // For torch: what the model takes.
+  std::string measurements;   // For replay.
+  std::string emulate;        // For emulated.
+  std::string models;         // For engines that run models: the folder with the weights.
+  std::string services;       // The same: what the model takes.
+  std::string onnx_provider;  // For onnx.
+  std::string command;        // For command.
+  std::string remote;         // For remote: the server.
+  CallerOptions remote_caller;
+  std::string gpu;  // Which GPU, where there are several of the type.
   std::vector<std::string> known;
   measure::Axes axes;
   std::vector<double> slos_ms;
@@ -103,7 +112,7 @@ Result<Geometry> geometry_of(const std::string& device) {
 
 // ---- Engines that run the model ----
 
-bool really_runs(const Options& options) { return options.engine == "torch"; }
+bool really_runs(const Options& options) { return engines::find_engine(options.engine) == nullptr; }
 
 // The first service of the file that uses the model. Its tensors and input sizes describe the model.
 Result<Service> service_of(const Options& options) {
@@ -135,27 +144,125 @@ Result<Service> described(const Options& options) {
   return service;
 }
 
-// Requires weights at MODELS/MODEL.pt. A missing file is reported here; a worker could only report it after it was
-// started.
-Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
-  if (options.models.empty()) {
-    return invalid_input(
-        fmt::format("the engine {} needs --models DIR, the folder that contains {}.pt", options.engine, options.model));
-  }
+// True for engines whose model is behind a server, so that this machine need not have its weights.
+bool is_served(const Options& options) { return options.engine == "command" || options.engine == "remote"; }
+
+// Where the weights may be, the usual place first.
+std::vector<std::string> weight_files(const Options& options) {
   const std::string path = (fs::path(options.models) / options.model).string();
+  if (options.engine == "onnx") return {path + ".onnx", path + "/1/model.onnx"};
+  return {path + ".pt"};
+}
+
+// Requires weights in MODELS. A missing file is reported here; a worker could only report it after it was started.
+Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
+  const auto files = weight_files(options);
+  const std::string path = (fs::path(options.models) / options.model).string();
+  // The worker runs only this model, so the number of its service has no meaning.
+  engines::ModelSpec spec{.service = ServiceId(0),
+                          .name = options.model,
+                          .network = options.model,
+                          .path = options.models.empty() ? "" : fs::absolute(path).string(),
+                          .signature = service.signature()};
+  if (is_served(options)) return spec;
+  if (options.models.empty()) {
+    return invalid_input(fmt::format("the engine {} needs --models DIR, the folder that contains {}", options.engine,
+                                     fs::path(files[0]).filename().string()));
+  }
   std::error_code error;
-  if (!fs::exists(path + ".pt", error)) {
+  if (std::ranges::none_of(files, [&](const std::string& file) { return fs::exists(file, error); })) {
     return Error{
         ErrorCode::not_found,
-        fmt::format("{}.pt: not found{}", path,
+        fmt::format("{}: not found{}", files[0],
                     engines::find_example_model(options.model) != nullptr ? "; `tangram models make` writes it" : "")};
   }
-  // The worker runs only this model, so the number of its service has no meaning.
-  return engines::ModelSpec{.service = ServiceId(0),
-                            .name = options.model,
-                            .network = options.model,
-                            .path = fs::absolute(path).string(),
-                            .signature = service.signature()};
+  return spec;
+}
+
+// The environment of a process on a slice of this MigProfile, on a GPU of this machine that has such a slice now.
+Result<std::vector<std::string>> gpu_environment(const Geometry& geometry, const std::string& gpu_wanted,
+                                                 const std::string& mig_profile) {
+  const auto driver = adapters::probe_nvml(recut::nvml_library());
+  if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
+  TANGRAM_TRY(const auto profile, find_profile(geometry, mig_profile));
+  std::string why = fmt::format("this machine has no {}", geometry.type);
+  for (const auto& gpu : driver.gpus) {
+    if (!gpu_wanted.empty() && gpu.uuid != gpu_wanted && fmt::to_string(gpu.index) != gpu_wanted) continue;
+    const Geometry* found = recut::geometry_of(gpu);
+    if (found == nullptr || found->type != geometry.type) continue;
+    why = !gpu.slices_known
+              ? fmt::format("GPU {}: {}", gpu.index, gpu.problem)
+              : fmt::format("GPU {} has no idle slice {}; tangram apply makes it", gpu.index, mig_profile);
+    for (const auto& slice : gpu.slices) {
+      if (slice.vendor_id != geometry.profiles[profile].vendor_id || !slice.whole) continue;
+      // A slice that another process uses would be measured with it.
+      const bool used = std::ranges::any_of(
+          gpu.processes, [&](const adapters::DriverProcess& process) { return process.slice_start == slice.start; });
+      if (!used && !slice.parts[0].uuid.empty()) return std::vector{"CUDA_VISIBLE_DEVICES=" + slice.parts[0].uuid};
+    }
+  }
+  return Error{ErrorCode::not_found, why};
+}
+
+// A server that the user's command starts on a slice.
+class CommandServer final : public engines::StartedServer {
+ public:
+  explicit CommandServer(std::unique_ptr<worker::CommandServer> server) : server_(std::move(server)) {}
+  host::Endpoint address() const override { return {.port = server_->port()}; }
+  std::optional<std::string> ended() override { return server_->ended(); }
+  std::optional<double> memory_mib() const override { return on_host_ ? server_->memory_mib() : std::nullopt; }
+  void set_on_gpu() { on_host_ = false; }
+
+ private:
+  std::unique_ptr<worker::CommandServer> server_;
+  bool on_host_ = true;
+};
+
+Result<std::unique_ptr<engines::StartedServer>> start_server(const Options& options, const Geometry& geometry,
+                                                             const std::string& program, const std::string& path,
+                                                             const engines::Placement& placement) {
+  TANGRAM_TRY(const auto index, find_profile(geometry, placement.mig_profile));
+  worker::CommandPlace place{.model = path, .slice = placement.mig_profile};
+  std::vector<std::string> environment;
+  double quota = 0;
+  if (geometry.units_per_core > 0) {
+    const Slice slice{static_cast<std::uint16_t>(index), 0};
+    const auto share = adapters::core_share(geometry, slice, adapters::usable_cores());
+    place.cores = share.cores;
+    environment.push_back("OMP_NUM_THREADS=" + fmt::to_string(share.threads()));
+    if (share.needs_quota()) quota = share.worth;
+  } else {
+    TANGRAM_TRY(environment, gpu_environment(geometry, options.gpu, placement.mig_profile));
+  }
+  TANGRAM_TRY(auto started, worker::CommandServer::start(program, options.command, place, quota, environment));
+  auto server = std::make_unique<CommandServer>(std::move(started));
+  if (geometry.units_per_core == 0) server->set_on_gpu();
+  return std::unique_ptr<engines::StartedServer>(std::move(server));
+}
+
+// The server behind --remote, or one that --command starts on each slice.
+Result<std::unique_ptr<engines::Engine>> served_engine(const Options& options, const Geometry& geometry,
+                                                       const std::string& program, engines::ModelSpec spec) {
+  engines::RemoteEngineConfig config{.model = std::move(spec), .profile = {}};
+  if (options.engine == "command") {
+    TANGRAM_RETURN_IF_ERROR(worker::fill_command(options.command, {}));
+    config.start = [&options, geometry, program, path = config.model.path](const engines::Placement& placement) {
+      return start_server(options, geometry, program, path, placement);
+    };
+    return engines::make_remote_engine(std::move(config));
+  }
+  // The server cannot say on which slice it runs.
+  if (options.axes.profiles.size() != 1 || !find_profile(geometry, options.axes.profiles[0])) {
+    return invalid_input("the engine remote measures one server on one slice: give its MigProfile, --profiles 2g.20gb");
+  }
+  config.profile = geometry.profiles[*find_profile(geometry, options.axes.profiles[0])].name;
+  TANGRAM_TRY(config.address, engines::parse_remote_address(options.remote));
+  if (!options.remote_caller.token_file.empty()) {
+    TANGRAM_TRY(config.caller.key, options.remote_caller.key());
+  }
+  TANGRAM_TRY(config.caller.tls, options.remote_caller.tls_context());
+  config.caller.server_name = options.remote_caller.server_name;
+  return engines::make_remote_engine(std::move(config));
 }
 
 // The engine that runs the model in a worker process. Fills the axes that the options leave open, which depends on the
@@ -168,24 +275,43 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   // A real run takes its own time and varies by itself.
   if (options.noise || options.real_time)
     return invalid_input("--noise and --real-time apply only to engines that predict times");
+  if ((options.engine == "command") == options.command.empty()) {
+    return invalid_input(options.command.empty() ? "the engine command needs --command COMMAND, which starts a server"
+                                                 : "--command applies only to --engine command");
+  }
+  if ((options.engine == "remote") == options.remote.empty()) {
+    return invalid_input(options.remote.empty() ? "the engine remote needs --remote HOST:PORT, the server to measure"
+                                                : "--remote applies only to --engine remote");
+  }
   TANGRAM_TRY(const auto geometry, geometry_of(options.device));
   // units_per_core is zero for every GPU.
-  if (geometry.units_per_core == 0) {
-    return invalid_input(fmt::format("{}: the engine {} can measure only the cores of this host; give --device cpu",
-                                     options.device, options.engine));
+  const bool on_gpu = geometry.units_per_core == 0;
+  if (on_gpu && options.axes.profiles.empty()) {
+    return invalid_input("on a GPU, name the slices to measure, which have to be there: --profiles 2g.20gb");
   }
   // The next checks are about this installation rather than about the options.
-  if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
+  if (options.engine == "torch" && !engines::has_torch_library()) {
+    return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
+  }
   const std::string program = worker::find_worker_program();
   if (program.empty()) return Error{ErrorCode::not_found, "tangram-worker was not found in the folder of this program"};
   TANGRAM_TRY(const auto service, described(options));
   TANGRAM_TRY(auto spec, model_spec(options, service));
   measure::choose_axes(options.axes, service, geometry);
+  if (is_served(options)) return served_engine(options, geometry, program, std::move(spec));
+  std::function<Result<std::vector<std::string>>(const std::string&)> environment;
+  if (on_gpu) {
+    environment = [&options, geometry](const std::string& mig_profile) {
+      return gpu_environment(geometry, options.gpu, mig_profile);
+    };
+  }
   return worker::make_worker_engine({.program = program,
                                      .engine = options.engine,
                                      .geometry = geometry,
                                      .model = std::move(spec),
-                                     .memory_limit_mib = options.memory_limit_mib});
+                                     .memory_limit_mib = options.memory_limit_mib,
+                                     .provider = options.onnx_provider,
+                                     .environment = std::move(environment)});
 }
 
 // ---- Engines that answer from a file ----
@@ -298,7 +424,7 @@ struct Prepared {
 
 Result<Prepared> prepare_real(Options& options) {
   TANGRAM_TRY(auto engine, real_engine(options));
-  return Prepared{std::move(engine), (fs::path(options.models) / options.model).string() + ".pt", {}};
+  return Prepared{std::move(engine), is_served(options) ? options.model : weight_files(options)[0], {}};
 }
 
 Result<Prepared> prepare_answering(Session& session, const Options& options) {
@@ -344,11 +470,15 @@ Result<ExitCode> run(Session& session, Options options) {
   return print(session, options, report);
 }
 
-// `torch` is not in the registry of engines, because it needs a worker process and a geometry to be made.
+// Engines that run models are not in the registry of engines, because they need a worker process and a geometry.
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::engines()) names.emplace_back(engine.name);
-  names.emplace_back("torch");
+  for (const auto& engine : engines::batch_engines()) {
+    if (engines::find_engine(engine.name) == nullptr) names.emplace_back(engine.name);
+  }
+  names.emplace_back(engines::kCommandEngine);
+  names.emplace_back(engines::kRemoteEngine);
   return names;
 }
 
@@ -361,7 +491,8 @@ void add_what(Program& program, Arguments& verb, Options& options) {
       verb.add_option(
               "--engine", options.engine,
               "The engine that runs the batches: replay returns the times of --measurements, emulated takes the time "
-              "that --emulate predicts, torch runs the model in --models.")
+              "that --emulate predicts; torch and onnx run the model in --models; command starts a server of yours on "
+              "each slice; remote measures a server that runs on a slice.")
           ->required()
           ->type_name("ENGINE"),
       engine_names());
@@ -372,11 +503,26 @@ void add_what(Program& program, Arguments& verb, Options& options) {
   file("--emulate", options.emulate,
        "The times for the engine emulated: measurements, which it interpolates, or a latency model.");
   program.offers_files(
-      verb.add_option("--models", options.models, "The folder that contains MODEL.pt, for the engine torch.")
+      verb.add_option("--models", options.models,
+                      "The folder that contains MODEL.pt for the engine torch, or MODEL.onnx for onnx.")
           ->type_name("DIR"));
   file("--services", options.services,
-       "The services file that declares the inputs of the model, for the engine torch; not needed for the models of "
+       "The services file that declares the inputs of the model, for engines that run it; not needed for the models of "
        "`tangram models`.");
+  verb.add_option("--command", options.command,
+                  "For the engine command: the shell command that starts a server of the Open Inference Protocol on a "
+                  "slice. {port}, {model}, {slice} and {cores} are replaced.")
+      ->type_name("COMMAND");
+  verb.add_option("--remote", options.remote,
+                  "For the engine remote: the server, HOST:PORT. Nothing else may use it or its slice meanwhile.")
+      ->type_name("ADDRESS");
+  add_caller_options(program, verb, options.remote_caller, "remote-");
+  verb.add_option("--gpu", options.gpu, "The GPU with the slices, where several have the type: its UUID or index.")
+      ->type_name("GPU");
+  program.one_of(verb.add_option("--onnx-provider", options.onnx_provider,
+                                 "What computes for the engine onnx; default: cpu on the host's cores, cuda on a GPU.")
+                     ->type_name("P"),
+                 {"cpu", "cuda", "tensorrt"});
   file("-o,--to", options.to, "The measurements file to write or to continue.")->required();
   file("--known", options.known, "Measurements of other models, which the sampler learns from.");
 }
@@ -447,7 +593,7 @@ void add_runs(Arguments& verb, Options& options) {
   verb.add_flag("--noise", options.noise, "Vary replayed and emulated run times by the measured or predicted spread.");
   verb.add_flag("--real-time", options.real_time, "Wait as long as each replayed or emulated run takes.");
   verb.add_option("--memory-limit", options.memory_limit_mib,
-                  "The memory of every slice in MiB, for emulated and torch, instead of the known values.")
+                  "The memory of every slice in MiB, for emulated, torch and onnx, instead of the known values.")
       ->type_name("MIB")
       ->range(1.0, 1e9);
 }
@@ -481,8 +627,11 @@ void add_measure(Program& program) {
              "--real-time "
              "--max-minutes 5 -o few.csv",
              "Measure for five minutes on an emulated device."},
-            {"tangram measure --model text-encoder --device cpu --engine torch --models DIR -o cpu.csv",
-             "Measure the cores of this machine, after `tangram models make DIR`."}}},
+            {"tangram measure --model text-encoder --device cpu --engine onnx --models DIR -o cpu.csv",
+             "Measure the cores of this machine, after `tangram models make DIR --format onnx`."},
+            {"tangram measure --model bert --device a100-80gb --profiles 2g.20gb --engine remote --remote triton:8000 "
+             "--services examples/services.yaml -o bert.csv",
+             "Measure a Triton server that runs on a slice."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_candidates(program, verb, *options);

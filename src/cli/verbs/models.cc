@@ -4,11 +4,14 @@
 // same time as trained ones, which is all that measuring and serving need.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
 #include "cli/program.h"
 #include "engines/example_models.h"
+#include "engines/onnx/onnx_file.h"
+#include "engines/onnx/onnx_models.h"
 #include "engines/torch_library.h"
 #include "formats/workload_file.h"
 #include "host/files.h"
@@ -24,6 +27,7 @@ struct Options {
   std::string action;
   std::string folder;
   std::vector<std::string> names;
+  std::string format;  // Empty: torchscript where this Tangram has libtorch, else onnx.
   std::uint64_t seed = 1;
 };
 
@@ -68,18 +72,23 @@ Service example_service(const engines::ExampleModel& model) {
   return service;
 }
 
-// Writes NAME.pt for each model and one services.yaml for all. Fails early if libtorch is missing, before a folder is
-// made.
+// Writes NAME.onnx or NAME.pt for each model and one services.yaml for all. Only TorchScript needs a library; if it is
+// missing, nothing is written.
 Result<ExitCode> make(Session& session, const Options& options) {
-  TANGRAM_TRY(const auto library, engines::load_torch_library());
+  const bool onnx = options.format.empty() ? !engines::has_torch_library() : options.format == "onnx";
+  const engines::TorchLibrary* torch = nullptr;
+  if (!onnx) {
+    TANGRAM_TRY(torch, engines::load_torch_library());
+  }
   std::error_code error;
   fs::create_directories(options.folder, error);
   Workload workload;
   for (const auto& name : options.names) {
     // Never null: --only was checked against the list when it was parsed.
     const auto* const model = engines::find_example_model(name);
-    const std::string path = (fs::path(options.folder) / (name + ".pt")).string();
-    TANGRAM_RETURN_IF_ERROR(library->write_model(*model, options.seed, path));
+    const std::string path = (fs::path(options.folder) / (name + (onnx ? ".onnx" : ".pt"))).string();
+    TANGRAM_RETURN_IF_ERROR(onnx ? host::write_file_atomically(path, engines::write_onnx_model(*model, options.seed))
+                                 : torch->write_model(*model, options.seed, path));
     workload.services.push_back(example_service(*model));
     session.remark(fmt::format("{}: {} parameters\n", path, engines::parameters_of(*model)));
   }
@@ -89,10 +98,59 @@ Result<ExitCode> make(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
+// "MODEL" of MODEL.onnx, or of MODEL/1/model.onnx as in a repository of Triton.
+std::string model_of(const fs::path& file) {
+  if (file.filename() == "model.onnx" && file.parent_path().filename() == "1") {
+    return fs::absolute(file).parent_path().parent_path().filename().string();
+  }
+  return file.stem().string();
+}
+
+// The axes of a tensor with the batch in front, "[batch, 3, length]".
+std::string axes_text(const engines::OnnxTensor& tensor) {
+  std::vector<std::string> axes;
+  for (const auto& axis : tensor.axes) {
+    axes.push_back(axis.length > 0 ? fmt::to_string(axis.length) : axis.name.empty() ? "?" : axis.name);
+  }
+  return fmt::format("[{}]", fmt::join(axes, ", "));
+}
+
+// Prints a services file with one service for the model. What the file cannot say, the promise, the traffic and the
+// sizes, has values to start with; the remarks name them.
+Result<ExitCode> inspect(Session& session, const Options& options) {
+  TANGRAM_TRY(const auto file, engines::read_onnx(options.folder));
+  for (const auto& [kind, tensors] : {std::pair("input", &file.inputs), std::pair("output", &file.outputs)}) {
+    for (const auto& tensor : *tensors) session.remark(fmt::format("{} {} {}\n", kind, tensor.name, axes_text(tensor)));
+  }
+  auto tensors = engines::signature_of(file);
+  if (!tensors) return Error{tensors.error().code, fmt::format("{}: {}", options.folder, tensors.error().message)};
+  Service service;
+  service.model = model_of(options.folder);
+  service.name = service.model;
+  service.tensors = std::move(*tensors);
+  service.slo = {.latency = from_milliseconds(100), .percentile = 99};
+  service.traffic = PoissonTraffic{10};
+  const auto variable = engines::variable_axes(file);
+  if (!variable.empty()) service.input_size = LogNormalSize{.median = 32, .sigma = 0.7, .min = 1, .max = 128};
+  Workload workload;
+  workload.services.push_back(std::move(service));
+  session.print(formats::write_workload(workload));
+  session.remark(fmt::format("to be replaced by yours: slo, traffic{}\n", variable.empty() ? "" : ", input_size"));
+  if (variable.size() > 1) {
+    session.remark(fmt::format("several axes vary: {}; all are taken to be as long as the input is large\n",
+                               fmt::join(variable, ", ")));
+  }
+  return ExitCode::done;
+}
+
 Result<ExitCode> run(Session& session, Options options) {
   if (options.action.empty()) return list(session);
-  if (options.folder.empty())
-    return session.fail({ErrorCode::invalid, "expected the folder to write to: tangram models make DIR"});
+  if (options.folder.empty()) {
+    return session.fail({ErrorCode::invalid, options.action == "make"
+                                                 ? "expected the folder to write to: tangram models make DIR"
+                                                 : "expected the file to read: tangram models inspect FILE"});
+  }
+  if (options.action == "inspect") return inspect(session, options);
   // The two small models; the large ones are made only on request.
   if (options.names.empty()) options.names = {"text-encoder", "image-classifier"};
   return make(session, options);
@@ -107,21 +165,34 @@ void add_models(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "models",
        .group = "Learn",
-       .summary = "list and make small example networks",
+       .summary = "list and make small example networks; read what an ONNX file takes",
        .description =
            "Without arguments, lists the networks that Tangram can make. `make DIR` writes them to a folder as "
-           "TorchScript, which the engine torch runs, with a services file that declares their inputs. The weights "
+           "TorchScript, which the engine torch runs, or as ONNX, which the engine onnx runs, with a services file "
+           "that declares their inputs. The weights are the same in both. They "
            "are random, from a seed, and the same bytes each time: the outputs mean nothing, but tensors and run "
-           "times are those of a real network.",
+           "times are those of a real network. `inspect FILE` reads the inputs and outputs of an ONNX file and prints a "
+           "services file for it: the first axis is the batch, and axes that vary follow the size of the input. Slo, "
+           "traffic and input sizes in it are values to start with.",
        .examples = {{"tangram models", "List the networks."},
                     {"tangram models make DIR", "Make the small text encoder and the image classifier."},
+                    {"tangram models make DIR --format onnx", "The same as ONNX, which needs no library."},
+                    {"tangram models inspect DIR/text-encoder.onnx > services.yaml",
+                     "Begin a services file for an ONNX model."},
                     {"tangram models make DIR --only text-encoder-large",
                      "Make the encoder with 11 million parameters."}}},
       [options](Session& session) { return run(session, *options); });
-  program.one_of(verb.add_option("ACTION", options->action, "make; without it, the networks are listed."), {"make"});
-  program.offers_files(verb.add_option("DIR", options->folder, "The folder to write to."));
+  program.one_of(verb.add_option("ACTION", options->action, "make or inspect; without it, the networks are listed."),
+                 {"make", "inspect"});
+  program.offers_files(
+      verb.add_option("PATH", options->folder, "The folder to write to (make), or the ONNX file to read (inspect)."));
   program.one_of(verb.add_option("--only", options->names, "The networks to make.")->type_name("LIST")->delimiter(','),
                  model_names());
+  program.one_of(verb.add_option("--format", options->format,
+                                 "The format of the files; default: torchscript where this Tangram has libtorch, else "
+                                 "onnx. Writing ONNX needs no library.")
+                     ->type_name("FORMAT"),
+                 {"onnx", "torchscript"});
   verb.add_option("--seed", options->seed, "The seed of the weights.")->type_name("N")->capture_default_str();
 }
 

@@ -34,6 +34,7 @@
 #include "serve/grpc_server.h"
 #include "serve/recording_file.h"
 #include "serve/server.h"
+#include "worker/command_launcher.h"
 
 namespace tangram::cli {
 namespace serve_verb {
@@ -171,12 +172,11 @@ Plan devices_of(const sched::Deployment& deployment) {
 
 // Looks up the MIG device of each slice, so that its worker sees no other. The lookup is repeated at each reload,
 // because the UUID of a MIG device changes whenever it is cut again. Returns a note for the log, or an empty text.
-Result<std::string> pin_workers(const Options& options, const recut::GpuChoices& choices,
+Result<std::string> pin_workers(bool needs_slices, const recut::GpuChoices& choices,
                                 const sched::Deployment& deployment, serve::ServerConfig& config) {
   if (!config.workers) return std::string();
   // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
-  const auto pins =
-      std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated", options.following.wanted());
+  const auto pins = std::make_shared<recut::MigPins>(choices, needs_slices, options.following.wanted());
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   // A cut changes the MIG devices of one GPU.
@@ -216,6 +216,21 @@ Result<sched::Deployment> load_again(const Options& options, WatchedModel& model
   return std::move(again.deployment);
 }
 
+// The engine of a service: its own, or that of --engine.
+std::string engine_of(const Options& options, const Service& service) {
+  return service.engine == ServiceEngine::unnamed ? options.config.engine : std::string(to_string(service.engine));
+}
+bool any_runs(const Options& options, const Workload& workload, std::string_view engine) {
+  return std::ranges::any_of(workload.services, [&](const Service& s) { return engine_of(options, s) == engine; });
+}
+// True if some service runs in a process on its slice.
+bool loads_models(const Options& options, const Workload& workload) {
+  return std::ranges::any_of(workload.services, [&](const Service& s) {
+    const std::string engine = engine_of(options, s);
+    return engine != "emulated" && engine != engines::kRemoteEngine;
+  });
+}
+
 // The server's configuration. Requires that `model` outlives it: the reload callback refers to it.
 serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   serve::ServerConfig config = options.config;
@@ -224,7 +239,7 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
   config.scheduler.admission = !options.no_admission;
   // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
-  config.workers |= config.engine != "emulated" && config.engine != engines::kRemoteEngine;
+  config.workers |= loads_models(options, model.workload);
   config.version = build_info().version;
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
@@ -252,18 +267,82 @@ Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
   return caller;
 }
 
+// The servers that the services file names for a service of the engine remote, looked up. Errors: none is named there
+// or on the command line, or a service of the engine command has no command, or one with a {word} that means nothing.
+Result<std::vector<serve::SliceServer>> servers_of(const Options& options, const Service& service) {
+  const std::string engine = engine_of(options, service);
+  if (engine == engines::kRemoteEngine && options.remotes.empty() && service.remotes.empty()) {
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: the engine remote needs --remote HOST:PORT, the server that runs its batches, or "
+                             "`remote` in the services file",
+                             service.name)};
+  }
+  const std::string& command = service.command.empty() ? options.config.command : service.command;
+  if (engine == engines::kCommandEngine && command.empty()) {
+    return Error{
+        ErrorCode::invalid,
+        fmt::format("{}: the engine command needs --command COMMAND, or `command` in the services file", service.name)};
+  }
+  if (engine == engines::kCommandEngine) TANGRAM_RETURN_IF_ERROR(worker::fill_command(command, {}));
+  std::vector<serve::SliceServer> servers;
+  for (const auto& server : service.remotes) {
+    TANGRAM_TRY(auto address, engines::parse_remote_address(server.address));
+    servers.push_back({server.mig_profile, std::move(address)});
+  }
+  return servers;
+}
+
+// A slice has one process or one connection: all of its services have the same engine. And each slice of the engine
+// remote has a server for its MigProfile.
+Result<Nothing> check_slices(const Options& options, const Served& served, const serve::ServerConfig& config) {
+  for (const auto& place : served.deployment.places) {
+    const auto& services = served.deployment.pools[place.pool.index()].services;
+    if (services.empty()) continue;
+    const Service& first = served.workload.services[services.front().service.index()];
+    const auto& device = served.deployment.devices[place.device.index()];
+    const std::string& profile = device.geometry.profiles[place.slice.profile].name;
+    for (const auto& entry : services) {
+      const Service& other = served.workload.services[entry.service.index()];
+      if (engine_of(options, first) == engine_of(options, other) && first.command == other.command &&
+          first.remotes == other.remotes) {
+        continue;
+      }
+      return invalid_input(
+          fmt::format("{} and {} share a {}, but have different engines, commands or servers: plan "
+                      "again with this services file",
+                      first.name, other.name, profile));
+    }
+    const auto& servers = config.remotes_of[services.front().service.index()];
+    const bool has_one = std::ranges::any_of(servers, [&](const serve::SliceServer& server) {
+      return server.mig_profile.empty() || server.mig_profile == profile;
+    });
+    if (engine_of(options, first) == engines::kRemoteEngine && !has_one && options.remotes.empty()) {
+      return invalid_input(
+          fmt::format("{}: no server in `remote` is for slices of {}, on which it is planned", first.name, profile));
+    }
+  }
+  return Nothing{};
+}
+
 // Checks the options that depend on each other, and sets up the remote engine. A security option without --engine
 // remote is an error: the user would believe that a connection is protected which does not exist.
-Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
-  const bool remote = options.config.engine == engines::kRemoteEngine;
-  if (remote == options.remotes.empty()) {
-    return Error{ErrorCode::invalid, remote
-                                         ? "the engine remote needs --remote IP:PORT, the server that runs its batches"
-                                         : "--remote applies only to --engine remote"};
+Result<Nothing> set_up_engine(const Options& options, const Served& served, serve::ServerConfig& config) {
+  const Workload& workload = served.workload;
+  const bool remote = any_runs(options, workload, engines::kRemoteEngine);
+  if (!remote && !options.remotes.empty()) {
+    return Error{ErrorCode::invalid, "--remote applies only to --engine remote"};
   }
   if (!remote && (options.remote_caller.wants_tls() || !options.remote_caller.token_file.empty())) {
     return Error{ErrorCode::invalid, "the --remote-* options apply only to --engine remote"};
   }
+  if (!options.config.command.empty() && !any_runs(options, workload, engines::kCommandEngine)) {
+    return Error{ErrorCode::invalid, "--command applies only to --engine command"};
+  }
+  for (const auto& service : workload.services) {
+    TANGRAM_TRY(auto servers, servers_of(options, service));
+    config.remotes_of.push_back(std::move(servers));
+  }
+  TANGRAM_RETURN_IF_ERROR(check_slices(options, served, config));
   for (const auto& text : options.remotes) {
     TANGRAM_TRY(auto address, engines::parse_remote_address(text));
     config.remotes.push_back(std::move(address));
@@ -370,7 +449,7 @@ Result<ExitCode> run(Session& session, Options options) {
   model.workload = served.workload;
   if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, model);
-  TANGRAM_RETURN_IF_ERROR(set_up_engine(options, config));
+  TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
   if (served.following.setup != nullptr) {
     for (const auto& device : served.following.setup->devices) {
       config.remote_of_device.emplace(device, config.remote_of_device.size());
@@ -383,7 +462,8 @@ Result<ExitCode> run(Session& session, Options options) {
     TANGRAM_TRY(choices, cut_for_start(options.following, *served.following.setup, std::move(choices)));
     config.gpu_cuts = serve::GpuCutOptions{.choices = choices, .directory = recut::state_directory(""), .after = {}};
   }
-  TANGRAM_TRY(const auto pinned, pin_workers(options, choices, served.deployment, config));
+  const bool needs_slices = loads_models(options, served.workload);
+  TANGRAM_TRY(const auto pinned, pin_workers(needs_slices, choices, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
   std::unique_ptr<serve::RecordingFile> recording;
@@ -425,6 +505,7 @@ Result<ExitCode> run(Session& session, Options options) {
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::batch_engines()) names.emplace_back(engine.name);
+  names.emplace_back(engines::kCommandEngine);
   names.emplace_back(engines::kRemoteEngine);
   return names;
 }
@@ -522,9 +603,10 @@ void add_serve(Program& program) {
   add_numbers(program, verb, *options);
   program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "The dispatch policy.")->type_name("P"),
                  sched::policy_names());
-  program.one_of(
-      verb.add_option("--engine", options->config.engine, "The engine that runs the batches.")->type_name("E"),
-      engine_names());
+  program.one_of(verb.add_option("--engine", options->config.engine,
+                                 "The engine that runs the batches of services that name none.")
+                     ->type_name("E"),
+                 engine_names());
   verb.add_flag(
       "--workers", options->config.workers,
       "Run each slice in a process of its own. Engines that load models always do; `emulated` otherwise runs inside "
@@ -533,9 +615,20 @@ void add_serve(Program& program) {
       verb.add_option("--models", options->config.models,
                       "The folder that contains the weights, with the names in `model` of the services file.")
           ->type_name("DIR"));
+  verb.add_option("--command", options->config.command,
+                  "The shell command for the engine command: it starts a server of the Open Inference Protocol on a "
+                  "slice. {port}, {model}, {slice} and {cores} are replaced.")
+      ->type_name("COMMAND");
+  program.one_of(
+      verb.add_option("--onnx-provider", options->config.onnx_provider,
+                      "What computes for the engine onnx; default: cpu on the host's cores, cuda on a GPU. A "
+                      "provider that cannot be used is an error.")
+          ->type_name("P"),
+      {"cpu", "cuda", "tensorrt"});
   verb.add_option(
           "--remote", options->remotes,
-          "A server (IP:PORT) that runs batches for --engine remote; slices take the servers in turn. May be repeated.")
+          "A server (HOST:PORT) that runs batches for the engine remote; slices take the servers in turn. May be "
+          "repeated.")
       ->type_name("ADDRESS");
   add_caller_options(program, verb, options->remote_caller, "remote-");
   verb.add_option("--gpu", options->gpus,

@@ -53,6 +53,7 @@ struct Options {
   std::string fleet;
   std::string rule = "certified";
   std::string sharing = "none";
+  std::string objective = "devices";
 };
 
 // What the run must record. Details cost time and memory, so only those are recorded that a requested file needs.
@@ -166,6 +167,7 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
   settings.sharing = *plan::parse_sharing(options.sharing);
+  settings.objective = *plan::parse_objective(options.objective);
   // One seed for traffic and certification, so that --seed reproduces the whole run.
   settings.certify.seed = scenario.config.seed;
   settings.progress = [&](const std::string& name, double share) {
@@ -297,6 +299,12 @@ void add_options(Program& program, Arguments& verb, Options& options) {
                      ->needs(replan)
                      ->capture_default_str(),
                  {"half", "certified"});
+  program.one_of(verb.add_option("--objective", options.objective,
+                                 "With --replan: what plans optimise, the fewest devices or the lowest price an hour.")
+                     ->type_name("NAME")
+                     ->needs(replan)
+                     ->capture_default_str(),
+                 {"devices", "price"});
   program.one_of(verb.add_option("--sharing", options.sharing,
                                  "With --replan: which services may share slices: none, only services of one model, "
                                  "or all that allow it.")

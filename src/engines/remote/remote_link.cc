@@ -15,6 +15,7 @@
 #include "core/bytes_slot.h"
 #include "engines/remote/remote_watch.h"
 #include "engines/tensor_memory.h"
+#include "host/resolve.h"
 
 namespace tangram::engines {
 namespace {
@@ -72,10 +73,13 @@ Result<host::Endpoint> parse_remote_address(std::string_view text) {
   const bool bracketed = address.starts_with('[') && address.ends_with(']');
   if (bracketed) address = address.substr(1, address.size() - 2);
   const bool v6 = address.find(':') != std::string_view::npos;
-  host::Endpoint endpoint{.address = std::string(address)};
-  if (!port || *port < 1 || *port > 65535 || v6 != bracketed || !host::is_numeric_address(endpoint.address)) {
-    return Error{ErrorCode::invalid, fmt::format("expected an address such as 127.0.0.1:8000, read \"{}\"", text)};
+  host::Endpoint endpoint;
+  if (!port || *port < 1 || *port > 65535 || v6 != bracketed || address.empty() ||
+      address.find('/') != std::string_view::npos) {
+    return Error{ErrorCode::invalid,
+                 fmt::format("expected an address such as 127.0.0.1:8000 or triton:8000, read \"{}\"", text)};
   }
+  TANGRAM_TRY(endpoint.address, host::resolve_host(std::string(address)));
   endpoint.port = static_cast<std::uint16_t>(*port);
   return endpoint;
 }
@@ -338,7 +342,7 @@ void RemoteLink::not_ready(std::string reason) {
   disconnect();
   state_ = State::cold;
   due_ = kTimeNever;
-  log_not_ready(reason);
+  if (!config_.starts) log_not_ready(reason);
   events_.on_restarted(slice_, false);
 }
 

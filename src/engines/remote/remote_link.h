@@ -22,8 +22,11 @@ namespace tangram::engines {
 
 // The name of the engine.
 inline constexpr std::string_view kRemoteEngine = "remote";
+// The name of the engine whose servers we start ourselves; their batches go the same way.
+inline constexpr std::string_view kCommandEngine = "command";
 
-// "127.0.0.1:8000" or "[::1]:8000": an address in numbers with a port. Errors: anything else.
+// "127.0.0.1:8000", "[::1]:8000" or "triton:8000": an address in numbers, or a name, with a port. A name is looked up
+// now, which may take seconds. Errors: anything else, or a name that is not known.
 Result<host::Endpoint> parse_remote_address(std::string_view text);
 
 // How the other servers know us, and we them.
@@ -42,6 +45,7 @@ struct RemoteConfig {
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
   Duration answer = std::chrono::seconds(10);  // To the question whether it is ready.
+  bool starts = false;  // The server was started a moment ago: that it is not ready yet is not worth a line in the log.
 };
 
 class RemoteLink;

@@ -74,8 +74,10 @@ class TorchEngine final : public BatchEngine {
 
   Result<Nothing> load(std::span<const ModelSpec> models) override {
     return guarded("", [&]() -> Result<Nothing> {
-      if (device_.is_cuda() && !at::hasCUDA()) {
-        return Error{ErrorCode::unavailable, "this libtorch was built without CUDA, but the slice is on a GPU"};
+      if (device_.is_cuda()) {
+        if (const auto reason = why_no_torch_gpu(); !reason.empty()) {
+          return Error{ErrorCode::unavailable, "the slice is on a GPU, but " + reason};
+        }
       }
       set_threads();
       for (const auto& spec : models) {
@@ -251,6 +253,13 @@ class TorchEngine final : public BatchEngine {
     const auto& outputs = model.spec.signature.outputs;
     // A model with one output may return it bare or as a tuple of one.
     if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);
+    if (answer.isGenericDict()) {
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: the model returns a dict, as Hugging Face models do by default; outputs need an "
+                               "order: trace it with return_dict=False (torchscript=True), or script a module around it "
+                               "that returns `out[\"logits\"]` or a tuple of tensors",
+                               model.spec.name)};
+    }
     if (!answer.isTuple() || answer.toTupleRef().elements().size() != outputs.size()) {
       return Error{ErrorCode::invalid,
                    fmt::format("{}: expected {} output tensors, the model returned {}", model.spec.name, outputs.size(),
@@ -285,6 +294,20 @@ class TorchEngine final : public BatchEngine {
 };
 
 }  // namespace
+
+std::string why_no_torch_gpu() {
+  if (!at::hasCUDA()) {
+    return "this libtorch was built without CUDA; build Tangram with -DTANGRAM_TORCH_DIR=DIR of a libtorch that has it";
+  }
+  try {
+    // Also fails where the driver is missing, or shows no device.
+    at::empty({1}, at::TensorOptions().device(at::kCUDA));
+  } catch (const std::exception& problem) {
+    const std::string_view what = problem.what();
+    return std::string(what.substr(0, what.find('\n')));
+  }
+  return {};
+}
 
 std::unique_ptr<BatchEngine> make_torch_engine(const BatchEngineConfig& config) {
   return std::make_unique<TorchEngine>(config);

@@ -7,50 +7,15 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "base/rng.h"
+#include "engines/example_weights.h"
 
 namespace tangram::engines {
 namespace {
 
 using torch::jit::Module;
-
-// Draws weights with Tangram's generator, so that they do not depend on the version of libtorch. Each weight has its
-// own stream, named after it, so a change of one layer does not change the others.
-class Weights {
- public:
-  Weights(Module& module, std::uint64_t seed) : module_(module), rng_(seed) {}
-
-  void normal(const std::string& name, std::vector<std::int64_t> shape, double deviation) {
-    const at::Tensor tensor = at::empty(shape);
-    Rng rng = rng_.stream(name);
-    float* value = tensor.data_ptr<float>();
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) value[i] = static_cast<float>(rng.normal(0, deviation));
-    module_.register_parameter(name, tensor, false);
-  }
-  void constant(const std::string& name, std::int64_t length, double value) {
-    module_.register_parameter(name, at::full({length}, value), false);
-  }
-  // A matrix and its bias. The deviation 1/sqrt(in) keeps the variance of the activations constant through the layers.
-  void linear(const std::string& name, std::int64_t in, std::int64_t out) {
-    normal("w_" + name, {out, in}, 1 / std::sqrt(static_cast<double>(in)));
-    normal("b_" + name, {out}, 0.01);
-  }
-  void normalisation(const std::string& name, std::int64_t length) {
-    constant("w_" + name, length, 1);
-    constant("b_" + name, length, 0);
-  }
-  // He initialisation: sqrt(2 / fan-in) keeps the variance through a ReLU.
-  void convolution(const std::string& name, std::int64_t in, std::int64_t out) {
-    normal("w_" + name, {out, in, 3, 3}, std::sqrt(2 / static_cast<double>(9 * in)));
-    normal("b_" + name, {out}, 0.01);
-  }
-
- private:
-  Module& module_;
-  Rng rng_;
-};
 
 constexpr const char* kEncoderHead = R"(
 def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -93,23 +58,6 @@ std::string source_of(const TextEncoder& network) {
   return source + fmt::format(fmt::runtime(kEncoderTail), fmt::arg("d", network.width));
 }
 
-void define(Module& module, Weights weights, const TextEncoder& network) {
-  const std::int64_t d = network.width;
-  weights.normal("tokens", {network.vocabulary, d}, 1);
-  weights.normal("positions", {network.length_max, d}, 0.1);
-  for (std::int64_t i = 0; i < network.layers; ++i) {
-    const auto of_layer = [&](const char* name) { return fmt::format("{}_{}", name, i); };
-    for (const char* name : {"query", "key", "value", "attended"}) weights.linear(of_layer(name), d, d);
-    weights.linear(of_layer("wide"), d, 4 * d);
-    weights.linear(of_layer("narrow"), 4 * d, d);
-    weights.normalisation(of_layer("before"), d);
-    weights.normalisation(of_layer("between"), d);
-  }
-  weights.normalisation("last", d);
-  // After the parameters: the compiler resolves `self.name` against those registered.
-  module.define(source_of(network));
-}
-
 // Scores are a sum of products instead of a matrix product, because a BLAS multiplies one row in another order than
 // many. Layers are large enough (more than 20,480 numbers of an image) that libtorch convolves one image in the same
 // way as many.
@@ -123,21 +71,20 @@ def forward(self, image: Tensor) -> Tensor:
     return torch.sum(x * self.w_scores, [2]) + self.b_scores
 )";
 
-void define(Module& module, Weights weights, const ImageNetwork& network) {
-  const std::int64_t c = network.channels;
-  weights.convolution("first", 3, c);
-  weights.convolution("second", c, 2 * c);
-  weights.convolution("third", 2 * c, 4 * c);
-  weights.linear("scores", 4 * c, network.classes);
-  module.define(kImageSource);
-}
+std::string source_of(const ImageNetwork&) { return kImageSource; }
 
 }  // namespace
 
 Result<Nothing> write_torch_model(const ExampleModel& model, std::uint64_t seed, const std::string& path) {
   try {
     Module module(std::holds_alternative<TextEncoder>(model.network) ? "TextEncoder" : "ImageNetwork");
-    std::visit([&](const auto& network) { define(module, Weights(module, seed), network); }, model.network);
+    for (const auto& weight : draw_weights(model, seed)) {
+      const at::Tensor tensor = at::empty(weight.shape);
+      std::ranges::copy(weight.values, tensor.data_ptr<float>());
+      module.register_parameter(weight.name, tensor, false);
+    }
+    // After the parameters: the compiler resolves `self.name` against those registered.
+    module.define(std::visit([](const auto& network) { return source_of(network); }, model.network));
     module.eval();
     module.save(path);
   } catch (const std::exception& problem) {

@@ -55,7 +55,7 @@ Collected collect(const ExportInput& input, const std::vector<ClusterNode>& node
     for (const auto& seat : node.seats) {
       for (const auto& slice : seat.device->slices) {
         if (slice.replicas.empty()) {
-          ++all.free_slices;
+          all.free_slices += slice.reserved ? 0 : 1;
           continue;
         }
         auto same = std::ranges::find_if(all.workers, [&](const auto& w) { return alike(w, *seat.device, slice); });

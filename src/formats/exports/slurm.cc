@@ -26,6 +26,7 @@ Counts counts_of(const ExportInput& input, const ClusterNode& node) {
   Counts counts;
   for (const auto& seat : node.seats) {
     for (const auto& planned : seat.device->slices) {
+      if (planned.reserved) continue;  // Not Slurm's to give.
       ++counts[type_of(input, *seat.device, seat.device->geometry.profiles[planned.slice.profile])];
     }
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/import.h"
 #include "formats/source.h"
 #include "formats/table.h"
 
@@ -25,6 +26,11 @@ Result<std::string> deepboot(const Files& files, std::string_view selection);
 Result<std::string> miso(const Files& files, std::string_view selection);
 Result<std::string> mig_reconfig(const Files& files, std::string_view selection);
 Result<std::string> text_lengths(const Files& files, std::string_view selection);
+
+// These need to be told what was measured.
+Result<std::string> perf_analyzer(const Files& files, const ImportTarget& target);
+Result<std::string> model_analyzer(const Files& files, const ImportTarget& target);
+Result<std::string> triton_statistics(const Files& files, const ImportTarget& target);
 
 // The problems of several files, in their order.
 class FileProblems {

@@ -206,8 +206,8 @@ QueueProblem queue_problem(const Problem& problem) {
   return result;
 }
 
-std::vector<Demand> queue_demands(const QueueProblem& problem) {
-  constexpr double kNear = 1.05;
+std::vector<Demand> queue_demands(const QueueProblem& problem, BucketChoice choice) {
+  const double near_least = choice == BucketChoice::cheapest ? 1 : 1.05;
   std::vector<Demand> demands;
   for (std::size_t q = 0; q < problem.queues.size(); ++q) {
     const auto sets = service_bucket_sets(problem.problem, problem.stock, q);
@@ -215,7 +215,8 @@ std::vector<Demand> queue_demands(const QueueProblem& problem) {
       demands.push_back({q, {}, {}, {}, {}});
       continue;
     }
-    const auto near = std::ranges::find_if(sets, [&](const auto& set) { return set.cost <= kNear * sets.back().cost; });
+    const auto near =
+        std::ranges::find_if(sets, [&](const auto& set) { return set.cost <= near_least * sets.back().cost; });
     demands.push_back(make_demand(problem.problem, problem.stock, q, (near == sets.end() ? sets.back() : *near).edges));
   }
   return demands;

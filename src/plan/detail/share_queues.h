@@ -27,9 +27,14 @@ struct QueueProblem {
 QueueProblem queue_problem(const Problem& problem);
 // Why a service keeps slices of its own, by what it is and says; empty if it may share.
 std::string why_alone(const Problem& problem, const Service& service);
-// What each queue asks of slices, with the fewest buckets whose cost is near the least. They are chosen by cost alone:
-// what shares is certified as a whole, with these buckets.
-std::vector<Demand> queue_demands(const QueueProblem& problem);
+// Which buckets queues get, of the sets of one bucket, of two, and so on up to PlanOptions::buckets_max.
+enum class BucketChoice {
+  fewest,    // The fewest whose cost is within 5 % of the least: batches fill sooner.
+  cheapest,  // Those with the least padding and work.
+};
+// What each queue asks of slices. Buckets are chosen by cost alone: what shares is certified as a whole, with these
+// buckets.
+std::vector<Demand> queue_demands(const QueueProblem& problem, BucketChoice choice = BucketChoice::fewest);
 // Whether two queues may be on the same slices, by what their services and the options say.
 bool may_share_block(const QueueProblem& problem, std::size_t a, std::size_t b);
 

@@ -71,14 +71,15 @@ class Parva final : public Planner {
 
   // The order in which starts are tried, in memory units. On ParvaGPU's board, a GPU with seven compute slices, these
   // are its places and no others: 3g starts at 4 alone, which leaves 0 to 3 for a 4g or for small slices. Other boards
-  // have places that its board lacks, so there a profile's other starts follow.
-  static std::vector<int> places(const Geometry& geometry, const MigProfile& profile) {
+  // have places that its board lacks, and beside slices that others use its places may be taken: there a profile's
+  // other starts follow.
+  static std::vector<int> places(const Geometry& geometry, const MigProfile& profile, bool reserved) {
     std::vector<int> starts{0};
     if (profile.compute_slices == 3) starts = {4};
     if (profile.compute_slices == 2) starts = {0, 4, 2};
     if (profile.compute_slices == 1) starts = {0, 6, 4, 1, 2, 3, 5};
     const bool its_board = geometry.compute_slices == 7 && geometry.units_per_core == 0;
-    if (!its_board) starts.insert(starts.end(), profile.starts.begin(), profile.starts.end());
+    if (!its_board || reserved) starts.insert(starts.end(), profile.starts.begin(), profile.starts.end());
     return starts;
   }
 
@@ -139,9 +140,13 @@ class Parva final : public Planner {
     bool try_place(std::size_t segment, Device& device) {
       const auto& offer = demands[segments[segment].demand].offers[segments[segment].offer];
       const std::size_t profile = stock.kinds[offer.kind].profile;
-      for (const int start : places(geometry(), geometry().profiles[profile])) {
+      const Layout& reserved = problem.fleet.groups[0].reserved;
+      for (const int start : places(geometry(), geometry().profiles[profile], !reserved.slices.empty())) {
         const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
-        if (!fits(geometry(), device.layout, slice)) continue;
+        // What others use is taken on every device.
+        Layout taken = device.layout;
+        taken.slices.insert(taken.slices.end(), reserved.slices.begin(), reserved.slices.end());
+        if (!fits(geometry(), taken, slice)) continue;
         device.layout.slices.push_back(slice);
         device.held.push_back(segment);
         return true;
@@ -271,7 +276,7 @@ class Parva final : public Planner {
           planned.slices.push_back({devices[d].layout.slices[i],
                                     {replica_group(problem, stock, demand, demand.offers[segment.offer], 1).replica}});
         }
-        std::ranges::sort(planned.slices, {}, [](const PlannedSlice& s) { return s.slice.start; });
+        add_reserved(group, planned);  // And sorts.
         answer.plan.devices.push_back(std::move(planned));
       }
       for (std::size_t s = 0; s < demands.size(); ++s) {

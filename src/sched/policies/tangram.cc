@@ -62,7 +62,7 @@ constexpr double kLateSpare = 0.07;
 // The limit of late requests, in Slos, where none may be dropped and the Slo gives none.
 constexpr double kLateLimit = 3;
 
-// One class of more than 30 functions, because its six decisions must judge "in time" and "gives way" in the same way:
+// One class of more than 30 functions, because its seven decisions must judge "in time" and "gives way" in the same way:
 // most functions are small static predicates that several decisions share.
 class Tangram final : public Policy {
  public:

@@ -1,0 +1,15 @@
+// Names of machines to addresses.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace tangram::host {
+
+// The address in numbers of a machine that is named by a name or by numbers: the first that the system's resolver
+// gives. May block for seconds, so it is called where a program starts or reads its files again, never on an event
+// loop. Errors: the name is not known.
+Result<std::string> resolve_host(const std::string& name);
+
+}  // namespace tangram::host

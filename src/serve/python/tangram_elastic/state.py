@@ -1,0 +1,113 @@
+"""A training state as one block of bytes, so that a copy costs little more than copying its memory."""
+
+import ctypes
+import io
+import os
+import pickle
+import zlib
+
+import torch
+
+
+class _Slot:
+    """Stands for a tensor in the pickled skeleton."""
+
+    def __init__(self, offset, dtype, shape):
+        self.offset, self.dtype, self.shape = offset, dtype, shape
+
+
+_ALIGNMENT = 16
+
+
+def _walk(value, take):
+    if isinstance(value, torch.Tensor):
+        return take(value)
+    if isinstance(value, dict):
+        return type(value)((key, _walk(item, take)) for key, item in value.items()) if type(value) is not dict else {
+            key: _walk(item, take) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_walk(item, take) for item in value]
+    if type(value) is tuple:
+        return tuple(_walk(item, take) for item in value)
+    return value
+
+
+def _bytes_of(tensor):
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+def pack(value):
+    """A uint8 tensor that holds a copy of `value`: nested dicts, lists and tuples with tensors."""
+    parts, offset = [], 0
+
+    def take(tensor):
+        nonlocal offset
+        data = _bytes_of(tensor)
+        slot = _Slot(offset, tensor.dtype, tuple(tensor.shape))
+        parts.append((offset, data))
+        offset += -(-data.numel() // _ALIGNMENT) * _ALIGNMENT
+        return slot
+
+    skeleton = pickle.dumps(_walk(value, take), protocol=4)
+    head = 16 + -(-len(skeleton) // _ALIGNMENT) * _ALIGNMENT
+    block = torch.zeros(head + offset, dtype=torch.uint8)
+    block[:8].view(torch.int64)[0] = len(skeleton)
+    ctypes.memmove(block.data_ptr() + 16, skeleton, len(skeleton))
+    for at, data in parts:
+        block[head + at : head + at + data.numel()] = data
+    return block
+
+
+def unpack(block):
+    """What pack() was given. The tensors are views of `block`."""
+    length = int(block[:8].view(torch.int64)[0])
+    head = 16 + -(-length // _ALIGNMENT) * _ALIGNMENT
+    skeleton = pickle.loads(ctypes.string_at(block.data_ptr() + 16, length))
+
+    def give(value):
+        if isinstance(value, _Slot):
+            count = torch.empty(0, dtype=value.dtype).element_size()
+            for size in value.shape:
+                count *= size
+            return block[head + value.offset : head + value.offset + count].view(value.dtype).reshape(value.shape)
+        if isinstance(value, dict):
+            return type(value)((key, give(item)) for key, item in value.items())
+        if isinstance(value, list):
+            return [give(item) for item in value]
+        if type(value) is tuple:
+            return tuple(give(item) for item in value)
+        return value
+
+    return give(skeleton)
+
+
+def checksum(value):
+    """The CRC-32 of all tensors of `value`, in order."""
+    crc = 0
+
+    def take(tensor):
+        nonlocal crc
+        data = _bytes_of(tensor)
+        if data.numel() > 0:
+            crc = zlib.crc32((ctypes.c_ubyte * data.numel()).from_address(data.data_ptr()), crc)
+        return None
+
+    _walk(value, take)
+    return crc
+
+
+def save(block, path):
+    """Whole or not at all."""
+    temporary = "%s.%d.part" % (path, os.getpid())
+    with io.open(temporary, "wb") as file:
+        file.write((ctypes.c_ubyte * block.numel()).from_address(block.data_ptr()))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def load(path):
+    with io.open(path, "rb") as file:
+        data = bytearray(file.read())
+    return torch.frombuffer(data, dtype=torch.uint8)

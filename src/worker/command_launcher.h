@@ -1,0 +1,40 @@
+// A user's own server, started on a slice: pinned to its cores, ended with all that it has started.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tangram::worker {
+
+// What a command may mention.
+struct CommandPlace {
+  std::uint16_t port = 0;       // {port}
+  std::string model = {};       // {model}
+  std::string slice = {};       // {slice}
+  std::vector<int> cores = {};  // {cores}: "0,1"
+};
+
+// The command with every {name} replaced; text for the shell is quoted. Errors: a {name} that is none of these.
+Result<std::string> fill_command(std::string_view command, const CommandPlace& place);
+
+// A free port of 127.0.0.1. Another program may take it before the server does; the server then ends and is started
+// again with another.
+Result<std::uint16_t> free_port();
+
+// Starts `command` in a shell, in a process group of its own whose number is returned: kill(-group, SIGKILL) ends all
+// of it, and so does the end of this process. It runs on `cores` (empty: anywhere) with `environment` added to ours.
+// Its output goes to our standard error. `program` is that of the workers, which does the work.
+Result<pid_t> start_command(const std::string& program, const std::string& command, const std::vector<int>& cores,
+                            const std::vector<std::string>& environment);
+
+// The part that runs in the process started by start_command: tangram-worker --run CORES COMMAND. Returns the exit
+// code.
+int run_command(const char* cores, const char* command);
+
+}  // namespace tangram::worker

@@ -1,0 +1,49 @@
+# Elastic training: the bits of one trainer, whoever comes, leaves or is killed; and what is refused.
+. "$(dirname "$0")/lib.sh"
+
+expect 3 train run no-such-script.py; has err "expected a Python script"
+expect 2 train rehearse "$SOURCE/examples/training/digits.py" --workers 1,9; has err "from 1 to 8"
+expect 3 train run "$SOURCE/examples/training/digits.py" --python /bin/false; has err "PyTorch"
+if ! /usr/bin/python3 -c "import torch" 2>/dev/null; then
+  expect 3 train run "$SOURCE/examples/training/digits.py"; has err "install python3-torch"
+  echo "skipped: the rest needs python3-torch"
+  finish
+  exit
+fi
+
+# equal ARGUMENTS...: the script ends with the bits of one trainer, and no step is lost.
+equal() {
+  expect 0 train rehearse "$@" --output json
+  python3 - out <<'P' || fail "tangram train rehearse $*: $(head -c 900 out)"
+import json, sys
+said = json.load(open(sys.argv[1]))
+assert said["equal"] is True and said["steps_lost"] == 0, said
+assert said["digest"] == said["reference_digest"] and len(said["digest"]) == 8, said
+assert said["changes"] == 4 and said["states_different"] == 0 < said["states_compared"], said
+assert said["leave_ms"]["p50"] > 0 and said["join_ms"]["p99"] > 0, said
+P
+}
+changes=(--workers 1,3,2,4,1 --every 8)
+training=$SOURCE/tests/e2e/training
+equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 7680
+equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1
+equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule steps --while-loop --epochs 3
+equal "$training/three_lines.py" "${changes[@]}" --kill 1
+
+# Rank 0 writes, once an epoch, whoever that is.
+expect 0 train run "$training/recipes.py" --workers 2 -- --save saved; has out "epoch 1 loss"
+[[ -f saved.0 && -f saved.1 ]] || fail "no checkpoints: $(ls)"
+[[ $(grep -c "epoch 0" out) == 1 ]] || fail "more than one rank 0: $(cat out)"
+
+# What cannot be made elastic is refused with its line; nothing has run by then.
+expect 2 train rehearse "$training/refused.py"
+has err "refused.py:3: cannot be made elastic: sharded parameters"
+has err "refused.py:7: cannot be made elastic: torch.distributed.all_reduce by hand"
+has err "refused.py:8: cannot be made elastic: torch.distributed.new_group by hand"
+expect 2 train rehearse "$training/accumulates.py"; has err "accumulates.py:10"
+printf 'import torch\nprint("ran")\nraise ValueError("a bug of the script")\n' >bug.py
+expect 3 train run bug.py; has err "a bug of the script"
+printf 'x = (\n' >syntax.py
+expect 2 train run syntax.py; has err "syntax.py:1"
+
+finish
