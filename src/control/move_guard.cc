@@ -86,6 +86,8 @@ bool MoveGuard::worse(std::size_t s, const Count& before) const {
   if (known_sizes && mix_distance(sizes_[s], planned_[s].mix) > options_.mix_drift) return false;
   // Without a time before to compare with, the promise itself is the measure.
   const bool known = before.ended() > 0;
+  // The move was made in trouble, and the plan before was no good either.
+  if (known && share(before.kept, before.ended()) < promised_[s]) return false;
   const double base = known ? share(before.missed, before.ended()) : 1 - promised_[s];
   const double both = known ? share(before.missed + after.missed, before.ended() + after.ended()) : base;
   const double inverse =

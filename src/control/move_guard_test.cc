@@ -56,6 +56,15 @@ TEST(MoveGuard, IsSilentWhereItWasNoBetterBefore) {
   EXPECT_EQ(bench.guard.verdict(), "");
 }
 
+// A stall broke the promise before the move, and its queue after it: the plan before would have done no better.
+TEST(MoveGuard, IsSilentWhereThePromiseWasBrokenBefore) {
+  Guarded bench;
+  for (int i = 0; i < 60; ++i) bench.look(196, 4);
+  bench.guard.begin(bench.now, {{25, {}}});
+  for (int i = 0; i < 30; ++i) bench.look(120, 80);
+  EXPECT_EQ(bench.guard.verdict(), "");
+}
+
 // 20 requests/s where 15 are planned for: the traffic is at fault.
 TEST(MoveGuard, DoesNotBlameThePlanForMoreTraffic) {
   Guarded bench;

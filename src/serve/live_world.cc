@@ -410,12 +410,13 @@ void LiveWorld::set_dead(const std::string& device, bool dead) {
   }
   if (!dead_.insert(device).second) return;
   const sched::State& state = scheduler().state();
-  for (std::uint32_t i = 0; i < state.slices.size(); ++i) {
-    const auto status = state.slices[i].status;
-    const bool works = status == sched::SliceStatus::idle || status == sched::SliceStatus::busy;
-    if (!works || !is_dead(state.slices[i].place.device)) continue;
-    runs_.at(SliceId(i)).failure = "the device is lost";
-    recorded_->on_slice_lost(SliceId(i));
+  // Idle slices first: a batch that is lost runs once more, and must not do so on the same device.
+  for (const auto lost : {sched::SliceStatus::idle, sched::SliceStatus::busy}) {
+    for (std::uint32_t i = 0; i < state.slices.size(); ++i) {
+      if (state.slices[i].status != lost || !is_dead(state.slices[i].place.device)) continue;
+      runs_.at(SliceId(i)).failure = "the device is lost";
+      recorded_->on_slice_lost(SliceId(i));
+    }
   }
 }
 

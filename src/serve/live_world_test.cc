@@ -512,5 +512,31 @@ TEST(LiveWorld, CannotRestartTheSlicesOfADeadDevice) {
   EXPECT_EQ(call->status, CallStatus::ok) << call->error;
 }
 
+// Both slices of the device have had a batch, and one is idle again when the device dies. The batch of the other runs
+// once more, which must not be on the idle slice: that is dead, too, and the request would have failed twice.
+TEST(LiveWorld, DoesNotRunTheBatchOfADeadDeviceOnAnotherOfItsSlices) {
+  Bench bench;
+  LiveWorld& world = *bench.world;
+  world.open_slices();
+  world.step(TimePoint(0ms));
+  std::vector<Call*> calls;
+  for (const std::size_t length : {3, 40}) {  // 2 ms in the small bucket, 4 ms in the large one.
+    Call* call = bench.call(std::vector<std::int64_t>(length, 7));
+    call->deadline = 10s;
+    world.inbox().post(call);
+    calls.push_back(call);
+  }
+  world.step(TimePoint(0ms));
+  world.step(TimePoint(3ms));
+  ASSERT_EQ(bench.owner.answered.size(), 1U);
+  world.set_dead("gpu-0", true);
+  world.step(TimePoint(1s));
+  EXPECT_EQ(bench.owner.answered.size(), 1U);
+  world.set_dead("gpu-0", false);
+  for (auto now = 1100ms; now <= 3s; now += 100ms) world.step(TimePoint(now));
+  ASSERT_EQ(bench.owner.answered.size(), 2U);
+  for (const Call* call : calls) EXPECT_EQ(call->status, CallStatus::ok) << call->error;
+}
+
 }  // namespace
 }  // namespace tangram::serve
