@@ -53,6 +53,8 @@ struct CoverBudget {
   int tree_services_max = 40;              // Beyond this many services the final search is not begun.
   int parts_max = 240;                     // Parts by numbers of devices; an eighth beyond that many services.
   std::int64_t parts_nodes_max = 1500000;  // Of the searches for cheapest covers in all parts.
+  int pools_max = 24;                      // Sets of blocks that are put onto common slices.
+  std::int64_t pool_looks_max = 2000;      // Simulations of such sets, after which no further set is begun.
   // Told the best price and bound now and then; for progress bars.
   std::function<void(double price, double bound)> progress;
 };

@@ -23,6 +23,7 @@
 #include "plan/detail/share_bound.h"
 #include "plan/detail/share_packing.h"
 #include "plan/detail/share_patterns.h"
+#include "plan/detail/share_pools.h"
 #include "plan/detail/share_queues.h"
 #include "plan/detail/tolerance.h"
 
@@ -30,23 +31,14 @@ namespace tangram::plan {
 namespace {
 
 using detail::Block;
+using detail::Partition;
 using detail::QueueProblem;
+using detail::SharedPlan;
 
 // Up to this many queues all divisions into blocks are solved: there are 203 of six.
 constexpr std::size_t kQueuesExact = 6;
 constexpr int kConfirmRoundsMax = 10;
 constexpr int kConfirmRoundsExact = 4;
-
-using Partition = std::vector<std::vector<std::size_t>>;  // Queues by block.
-
-// A plan that keeps all promises, and how it came about.
-struct SharedPlan {
-  std::vector<const Block*> blocks;
-  CoverAnswer answer;
-  std::vector<std::vector<Verdict>> verdicts;  // By block, then by service of the block.
-  // By block: the cheaper slices that came nearest to its promises, with the verdict that failed.
-  std::vector<std::optional<std::pair<Cover, Verdict>>> nearest;
-};
 
 bool all_hold(const std::vector<Verdict>& verdicts) {
   return std::ranges::all_of(verdicts, [](const Verdict& v) { return v.holds; });
@@ -62,8 +54,8 @@ Verdict tightest(const std::vector<Verdict>& verdicts) {
   return least;
 }
 
-// One class of more than 30 functions, because every step of the search reads and narrows the same state: the best plan,
-// its bound, the verdicts known so far and the work that is left. What needs none of it is in plan/detail.
+// One class of more than 30 functions, because every step of the search reads and narrows the same state: the best
+// plan, its bound, the verdicts known so far and the work that is left. What needs none of it is in plan/detail.
 class SharingSearch {
  public:
   explicit SharingSearch(const Problem& problem, detail::BucketChoice buckets = detail::BucketChoice::fewest)
@@ -452,81 +444,15 @@ class SharingSearch {
 
   // ---- Blocks that share all of their slices ----
 
-  // A block on one slice leaves half of it idle where promises are short, because nobody else runs what waits there.
-  // Of several such blocks that share all of their slices, the same promises often hold on fewer. Puts blocks together
-  // while that saves slices, and keeps the result if it saves devices.
   void pool(SharedPlan& plan, double price_least) {
-    constexpr int kTriesMax = 24;
-    SharedPlan now = plan;
-    std::set<std::vector<std::size_t>> tried;
-    bool better = true;
-    while (better && now.answer.price > price_least * (1 + detail::kSumTolerance)) {
-      better = false;
-      for (const auto& blocks : pools_to_try(now)) {
-        Partition partition = put_together(now, blocks);
-        if (!tried.insert(partition.back()).second) continue;
-        if (std::ssize(tried) > kTriesMax) break;
-        if (!on_one_kind(partition.back(), costliest_kind(now, blocks))) continue;
-        auto found = solve(partition, now.answer.price * (1 + 4 * detail::kSumTolerance));
-        if (!found || slices_price(*found) >= slices_price(now) * (1 - detail::kSumTolerance)) continue;
-        now = std::move(*found);
-        better = true;
-        break;
-      }
-    }
-    if (now.answer.price < plan.answer.price * (1 - detail::kSumTolerance)) plan = std::move(now);
-  }
-
-  // Sets of blocks that may share slices, by index: those with the longest promises, many first, so that the strictest
-  // are left out one after the other; then those with the shortest; then neighbours in this order.
-  std::vector<std::vector<std::size_t>> pools_to_try(const SharedPlan& plan) const {
-    std::vector<std::size_t> order;
-    for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-      if (queues_.queues[plan.blocks[b]->queues[0]].may_share) order.push_back(b);
-    }
-    std::ranges::stable_sort(order, {}, [&](std::size_t b) { return shortest_slo_s(*plan.blocks[b]); });
-    std::vector<std::vector<std::size_t>> pools;
-    const auto add = [&](std::size_t from, std::size_t to) {
-      std::vector<std::size_t> pool;
-      // From the longest promise down: what may not share with it is left out.
-      for (std::size_t i = to; i-- > from;) {
-        const bool fits = std::ranges::all_of(
-            pool, [&](std::size_t other) { return may_pool(*plan.blocks[other], *plan.blocks[order[i]]); });
-        if (fits) pool.push_back(order[i]);
-      }
-      if (pool.size() > 1) pools.push_back(std::move(pool));
-    };
-    for (std::size_t from = 0; from + 2 <= order.size(); ++from) add(from, order.size());
-    for (std::size_t to = order.size(); to-- > 2;) add(0, to);
-    for (std::size_t from = 1; from + 2 < order.size(); ++from) add(from, from + 2);
-    return pools;
-  }
-
-  bool may_pool(const Block& a, const Block& b) const {
-    return std::ranges::all_of(a.queues, [&](std::size_t first) {
-      return std::ranges::all_of(b.queues,
-                                 [&](std::size_t second) { return detail::may_share_block(queues_, first, second); });
-    });
-  }
-
-  double shortest_slo_s(const Block& block) const {
-    double shortest = std::numeric_limits<double>::infinity();
-    for (const std::size_t q : block.queues) {
-      shortest = std::min(shortest, to_seconds(queues_.problem.workload.services[q].slo.latency));
-    }
-    return shortest;
-  }
-
-  // The kind of slices that most of the price of some blocks is for.
-  std::size_t costliest_kind(const SharedPlan& plan, const std::vector<std::size_t>& blocks) const {
-    std::vector<double> paid(prices_.size(), 0);
-    for (const std::size_t b : blocks) {
-      for (std::size_t o = 0; o < plan.answer.covers[b].size(); ++o) {
-        const std::size_t kind = plan.blocks[b]->cover.offers[o].kind;
-        paid[kind] += plan.answer.covers[b][o] * prices_[kind];
-      }
-    }
-    return static_cast<std::size_t>(std::ranges::max_element(paid) - paid.begin());
+    const detail::SharePools pools(queues_, prices_);
+    pools.pool(plan, price_least,
+               {.pools_max = problem_.budget.pools_max,
+                .looks_max = problem_.budget.pool_looks_max,
+                .looks = [this] { return asked_; },
+                .on_one_kind = [this](const std::vector<std::size_t>& members,
+                                      std::size_t kind) { return on_one_kind(members, kind); },
+                .solve = [this](const Partition& partition, double price_max) { return solve(partition, price_max); }});
   }
 
   // Makes the block of these queues with slices of one kind only: a large block has very many covers of several kinds.
@@ -541,34 +467,6 @@ class SharingSearch {
     std::erase_if(block->offers, [&](const detail::SharedOffer& offer) { return offer.kind != kind; });
     std::erase_if(block->cover.offers, [&](const CoverOffer& offer) { return offer.kind != kind; });
     return detail::ServiceCovers(block->cover).coverable();
-  }
-
-  // What the slices of all blocks are worth if every device were cut into one kind: it falls before the devices do.
-  double slices_price(const SharedPlan& plan) const {
-    double sum = 0;
-    for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-      for (std::size_t o = 0; o < plan.answer.covers[b].size(); ++o) {
-        sum += plan.answer.covers[b][o] * prices_[plan.blocks[b]->cover.offers[o].kind];
-      }
-    }
-    return sum;
-  }
-
-  // The blocks of a plan, those of the set as one, which is the last.
-  static Partition put_together(const SharedPlan& plan, const std::vector<std::size_t>& blocks) {
-    Partition partition;
-    std::vector<std::size_t> together;
-    for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-      const auto& queues = plan.blocks[b]->queues;
-      if (std::ranges::find(blocks, b) == blocks.end()) {
-        partition.push_back(queues);
-      } else {
-        together.insert(together.end(), queues.begin(), queues.end());
-      }
-    }
-    std::ranges::sort(together);
-    partition.push_back(std::move(together));
-    return partition;
   }
 
   // The blocks of a plan with those queues of one in a block of their own; with half of them if that were all.

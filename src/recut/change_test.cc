@@ -159,6 +159,33 @@ TEST_F(ChangeTest, RollbackGoesBackOnce) {
   EXPECT_EQ(layout(), "3g.40gb@0");
 }
 
+// Others had 3g@4 when the plan was applied, and have cut it into two since. The way back would put it together again:
+// it is refused, and the slices stay theirs.
+TEST_F(ChangeTest, RollbackLeavesWhatOthersUse) {
+  ASSERT_EQ(apply("1g@0 + 3g@4").status, ChangeStatus::done);
+  const auto planned = [&](Change& change) {
+    GpuGoal wanted = goal("2g@0 + 3g@4");
+    wanted.reserved = goal("3g@4").layout;
+    return change.apply({wanted}, "plan.json");
+  };
+  ASSERT_EQ(change({}, planned).status, ChangeStatus::done);
+  const auto kept = *stored(now_);
+  EXPECT_EQ(kept.gpus[0].reserved, goal("3g@4").layout);
+  {  // By hand, as nvidia-smi would.
+    auto driver = adapters::MigDriver::open(TANGRAM_FAKE_NVML);
+    ASSERT_TRUE(driver);
+    const auto steps = plan_recut((*driver)->read(), {goal("2g@0 + 1g@4 + 1g@5")});
+    ASSERT_TRUE(steps) << steps.error().message;
+    const auto run = run_recut(**driver, *steps, [](std::size_t, const StepResult&) {}, [] { return false; });
+    ASSERT_TRUE(run.complete());
+  }
+  const ChangeResult back = roll_back();
+  EXPECT_EQ(back.status, ChangeStatus::failed);
+  ASSERT_TRUE(back.error);
+  EXPECT_NE(back.error->message.find("others use 3g.40gb@4"), std::string::npos) << back.error->message;
+  EXPECT_EQ(layout(), "2g.20gb@0 + 1g.10gb@4 + 1g.10gb@5");
+}
+
 // After the rollback another tool cuts 2g@4 again. What was undone must not be undone a second time.
 TEST_F(ChangeTest, RefusesToUndoWhatIsUndoneWhenTheCutsDifferSince) {
   ASSERT_EQ(apply("2g@4").status, ChangeStatus::done);

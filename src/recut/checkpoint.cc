@@ -121,6 +121,14 @@ class CheckpointReader {
     // Layouts are sorted by start everywhere else, and the file may have been edited by hand.
     std::ranges::sort(goal.layout.slices, {}, &Slice::start);
     if (const auto reason = why_invalid(goal.geometry, goal.layout); !reason.empty()) return wrong(reason);
+    if (!json.contains("ReservedStarts")) return goal;
+    for (const int start : json.at("ReservedStarts").get<std::vector<int>>()) {
+      const auto slice = std::ranges::find(goal.layout.slices, start, &Slice::start);
+      if (slice == goal.layout.slices.end()) {
+        return wrong(fmt::format("{} has no slice that starts at {}, which ReservedStarts names", goal.device, start));
+      }
+      goal.reserved.slices.push_back(*slice);
+    }
     return goal;
   }
 
@@ -192,6 +200,7 @@ std::string write_checkpoint(const Checkpoint& checkpoint, const adapters::Drive
                        {"MigMode", goal.mig ? 1 : 0},
                        {"GpuInstances", std::move(slices)},
                        {"Name", goal.device}});
+    for (const auto& slice : goal.reserved.slices) devices.back()["ReservedStarts"].push_back(slice.start);
   }
   CheckpointJson ours{{"plan", checkpoint.plan},
                       {"made", checkpoint.made},

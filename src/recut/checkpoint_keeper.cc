@@ -73,6 +73,7 @@ Result<Nothing> CheckpointKeeper::add(const adapters::DriverReport& now, const s
     if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
     const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
     TANGRAM_TRY(auto before, goal_of(*gpu, goal.device));
+    before.reserved = goal.reserved;  // All there: plan_recut() saw to it.
     checkpoint_.gpus.push_back(std::move(before));
   }
   return Nothing{};

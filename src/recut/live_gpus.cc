@@ -33,11 +33,14 @@ bool may_be(const PlannedDevice& device, const DriverGpu& gpu) {
 int work_between(const PlannedDevice& device, const DriverGpu& gpu) {
   int kept = 0;
   int used = 0;
+  int foreign = static_cast<int>(reserved_of(device).slices.size());  // Slices that others have to have here.
   for (const auto& live : gpu.slices) {
-    const bool stays = std::ranges::any_of(device.slices, [&](const PlannedSlice& planned) {
-      return planned.slice.start == live.start &&
-             device.geometry.profiles[planned.slice.profile].vendor_id == live.vendor_id;
+    const auto planned = std::ranges::find_if(device.slices, [&](const PlannedSlice& slice) {
+      return slice.slice.start == live.start &&
+             device.geometry.profiles[slice.slice.profile].vendor_id == live.vendor_id;
     });
+    const bool stays = planned != device.slices.end();
+    foreign -= stays && planned->reserved ? 1 : 0;
     // A kept slice appears in both lists below, so it is subtracted twice from the number of cuts.
     kept += stays ? 1 : 0;
     used += !stays && std::ranges::any_of(gpu.processes,
@@ -50,7 +53,8 @@ int work_between(const PlannedDevice& device, const DriverGpu& gpu) {
   // mode.
   constexpr int kPerUsed = 1'000;
   constexpr int kPerMode = 100;
-  return cuts + used * kPerUsed + (!device.slices.empty() && !gpu.mig_enabled ? kPerMode : 0);
+  constexpr int kPerForeign = 100'000;  // Without one of them the GPU cannot be the device at all.
+  return cuts + foreign * kPerForeign + used * kPerUsed + (!device.slices.empty() && !gpu.mig_enabled ? kPerMode : 0);
 }
 
 const DriverGpu* find_gpu(const adapters::DriverReport& driver, const std::string& choice) {
@@ -227,7 +231,8 @@ Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices
   LiveCuts cuts;
   for (const auto& [device, gpu] : matched) {
     TANGRAM_RETURN_IF_ERROR(check_slices_known(*device, *gpu));
-    for (const auto& slice : layout_of(*device).slices) {
+    for (const auto& [slice, replicas, reserved] : device->slices) {
+      if (reserved) continue;  // How others share out their slices is their business.
       const MigProfile& profile = device->geometry.profiles[slice.profile];
       // A slice in several parts has its compute divided, so a program that is given one part does not get all of the
       // slice.

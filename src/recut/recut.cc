@@ -106,6 +106,7 @@ class RecutPlanner {
       return Error{ErrorCode::not_found, fmt::format("{}: no GPU has the UUID {}", goal.device, goal.gpu_uuid)};
     }
     TANGRAM_TRY(auto live, goal_of(*found, goal.device));
+    if (const auto problem = lacks_reserved(goal, live.layout); !problem.empty()) return wrong(problem);
     // Some boards change their mode only with a reset, which ends every process on them. The user has to decide that.
     const bool changes_mode = goal.mig != found->mig_enabled;
     if (changes_mode && found->mig_pending != found->mig_enabled) {
@@ -118,6 +119,21 @@ class RecutPlanner {
     before_.devices.push_back(as_device(goal, live.layout));
     after_.devices.push_back(as_device(goal, goal.layout));
     return Nothing{};
+  }
+
+  // Nobody but their users makes and removes the slices that others use, so a GPU without one of them is not what the
+  // plan was made for: its places may belong to a slice that nobody told us of.
+  static std::string lacks_reserved(const GpuGoal& goal, const Layout& live) {
+    std::vector<std::string> missing;
+    for (const auto& slice : goal.reserved.slices) {
+      if (std::ranges::find(live.slices, slice) == live.slices.end())
+        missing.push_back(slice_name(goal.geometry, slice));
+    }
+    if (missing.empty()) return "";
+    return fmt::format(
+        "others use {} (reserved), but the GPU is cut {}; reserved slices are never created or destroyed here: have "
+        "them created, or correct `reserved` in the fleet and plan anew",
+        fmt::join(missing, ", "), to_string(goal.geometry, live));
   }
 
   // Our tables may be wrong about a board; the driver is right, so its starts are checked before anything is destroyed.
@@ -142,6 +158,8 @@ class RecutPlanner {
   // Adds a step for each slice that stays but whose compute is divided differently from the goal.
   void add_parts(const GpuGoal& goal) {
     for (const auto& slice : goal.layout.slices) {
+      // How others share out their slices is their business.
+      if (std::ranges::find(goal.reserved.slices, slice) != goal.reserved.slices.end()) continue;
       const int id = goal.geometry.profiles[slice.profile].vendor_id;
       for (const auto& live : gpu_of(goal).slices) {
         if (live.start != slice.start || live.vendor_id != id) continue;
@@ -233,7 +251,8 @@ std::vector<GpuGoal> goals_of(const std::vector<MatchedDevice>& matched) {
   for (const auto& [device, gpu] : matched) {
     // MIG mode stays on for a GPU without planned slices: disabling it would disturb a GPU that the plan leaves alone.
     const bool mig = gpu->mig_enabled || !device->slices.empty();
-    goals.push_back({device->name, gpu->uuid, gpu->index, device->geometry, mig, layout_of(*device), {}});
+    goals.push_back(
+        {device->name, gpu->uuid, gpu->index, device->geometry, mig, layout_of(*device), {}, reserved_of(*device)});
   }
   return goals;
 }

@@ -27,6 +27,8 @@ struct GpuGoal {
   Layout layout;
   // The parts of its slices, by their starts. A slice that is not named has one part with everything.
   std::map<int, std::vector<adapters::SlicePart>> parts;
+  // Those of `layout` that others use: they have to be there already, and no step makes, changes or removes them.
+  Layout reserved = {};
 };
 
 // The goals of a plan. MIG mode stays as it is where the plan has no slice.
@@ -57,7 +59,8 @@ struct RecutStep {
 std::string to_text(const RecutStep& step);
 
 // The steps from the driver's report to the goals; empty if nothing has to be done. Errors: a GPU that does not exist,
-// cannot be read, needs a reset, or holds slices that the tables do not know; a start that the driver does not offer.
+// cannot be read, needs a reset, holds slices that the tables do not know, or lacks a slice that others use; a start
+// that the driver does not offer.
 Result<std::vector<RecutStep>> plan_recut(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals,
                                           const plan::RecutTimes& times = {});
 

@@ -246,6 +246,33 @@ TEST_F(RecutTest, SaysWhyAGpuCannotBeCut) {
   EXPECT_THAT(message("gpu a100-80gb GPU-0 0 1 1 0 0\n"), HasSubstr("nvidia-smi --gpu-reset -i 0"));
 }
 
+// 3g@4 belongs to others, who have it in two parts. What is cut beside it leaves it alone; a GPU without it is refused,
+// whatever else is there, and MIG mode is not switched on for it.
+TEST_F(RecutTest, SlicesThatOthersUseAreNeitherMadeNorChanged) {
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  GpuGoal goal = goal_for(geometry, 0, parse_layout(geometry, "2g@0 + 3g@4").layout);
+  goal.reserved = parse_layout(geometry, "3g@4").layout;
+  GpuGoal theirs = goal_for(geometry, 0, parse_layout(geometry, "1g@0 + 3g@4").layout);
+  theirs.parts[4] = {{1, 0}, {0, 2}};
+  load("gpu a100-80gb GPU-0 1 1 0 0 0\n");
+  ASSERT_TRUE(go({theirs}).complete());
+  const auto before = uuids();
+  ASSERT_TRUE(go({goal}).complete());
+  EXPECT_THAT(cuts(), ElementsAre("0 14@0: 1@0", "0 9@4: 1@0 0@2", "0 true"));
+  for (const auto& [place, uuid] : uuids()) {
+    if (place.starts_with("0 9@4")) EXPECT_EQ(before.at(place), uuid);
+  }
+  const auto refused = [&] {
+    const auto steps = plan_recut(driver_->read(), {goal});
+    return steps ? std::string() : steps.error().message;
+  };
+  ASSERT_TRUE(go({goal_for(geometry, 0, parse_layout(geometry, "1g@0 + 2g@4").layout)}).complete());
+  EXPECT_THAT(refused(), HasSubstr("rack-0 (GPU 0): others use 3g.40gb@4 (reserved), but the GPU is cut 1g.10gb@0 + "
+                                   "2g.20gb@4"));
+  load("gpu a100-80gb GPU-0 0 0 0 0 0\n");
+  EXPECT_THAT(refused(), HasSubstr("others use 3g.40gb@4 (reserved), but the GPU is cut empty"));
+}
+
 // The profile numbers of the driver's library: 2 is 3g, 1 is 2g of its parts, 0 is 1g. That tool says no starts.
 TEST_F(RecutTest, UnderstandsACheckpointOfMigParted) {
   load("gpu a100-80gb GPU-0 1 1 0 0 0\n");
@@ -397,6 +424,23 @@ TEST_F(RecutTest, DevicesAreTheGpusThatNeedTheFewestCuts) {
   larger.devices.push_back(device_of("c", "a100-80gb", "7g@0"));
   EXPECT_THAT(match_devices(larger, now, {}).error().message,
               HasSubstr("needs 3 GPUs of type a100-80gb, but this machine has 2"));
+}
+
+// The second GPU needs more cuts, but it has the slice that others use.
+TEST_F(RecutTest, ADeviceWithASliceOfOthersIsAGpuThatHasIt) {
+  load("gpu a100-80gb GPU-0 1 1 0 0 0\ngpu a100-80gb GPU-1 1 1 0 0 0\n");
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  ASSERT_TRUE(go({goal_for(geometry, 0, parse_layout(geometry, "2g@0").layout),
+                  goal_for(geometry, 1, parse_layout(geometry, "1g@0 + 1g@1 + 3g@4").layout)})
+                  .complete());
+  Plan plan{{device_of("a", "a100-80gb", "2g@0 + 3g@4")}};
+  plan.devices[0].slices[1].reserved = true;
+  const DriverReport now = driver_->read();
+  const auto matched = match_devices(plan, now, {});
+  ASSERT_TRUE(matched);
+  EXPECT_EQ((*matched)[0].gpu->index, 1);
+  const auto goals = goals_of(*matched);
+  EXPECT_EQ(to_string(geometry, goals[0].reserved), "3g.40gb@4");
 }
 
 // A worker of 3g@4 is pinned to that slice's MIG device; one of a slice that is not there has no place to run.

@@ -210,6 +210,25 @@ expect 0 apply h100.json; has out "share out anew 7g.80gb@0"
 expect 0 diff --live h100.json; empty err
 expect 0 rollback; expect 1 diff --live h100.json; has err "is not one part"
 
+# A slice that others use is never created, changed or destroyed: the plan is refused where the GPU does not have it.
+python3 - <<'P'
+import json
+slices = [{"profile": "2g.20gb", "start": 0, "replicas": []},
+          {"profile": "3g.40gb", "start": 4, "replicas": [], "reserved": True}]
+device = {"name": "rack1-0", "type": "a100-80gb", "layout": "2g.20gb@0 + 3g.40gb@4", "slices": slices}
+json.dump({"version": 1, "devices": [device]}, open("theirs.json", "w"))
+P
+anew; is "$FIRST"
+expect 0 apply theirs.json; is "2g.20gb@0 + 3g.40gb@4"
+has gpus MIG-00000007-0000-5000-8000-0000000000a0 # The one that was there.
+expect 0 rollback; is "$FIRST"; has gpus MIG-00000007-0000-5000-8000-0000000000a0
+expect 0 apply $PLAN; is "$PLANNED"; cp gpus before
+for dry in "" --dry-run; do
+  expect 3 apply theirs.json $dry; has err "others use 3g.40gb@4 (reserved), but the GPU is cut $PLANNED"
+  has err "in the fleet and plan anew"
+done
+cmp gpus before || fail "a plan that was refused changed the GPUs"
+
 # Which GPU a device is.
 anew; is "$FIRST"
 expect 2 apply $PLAN --gpu rack1-0; has err "NAME=UUID"
