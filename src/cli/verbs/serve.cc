@@ -252,14 +252,14 @@ bool loads_models(const Options& options, const Workload& workload) {
 }
 
 // The server's configuration. Requires that `model` outlives it: the reload callback refers to it.
-serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
+serve::ServerConfig server_config(const Options& options, const Workload& workload, WatchedModel& model) {
   serve::ServerConfig config = options.config;
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
   config.scheduler.admission = !options.no_admission;
   // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
-  config.workers |= loads_models(options, model.workload);
+  config.workers |= loads_models(options, workload);
   config.version = build_info().version;
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
@@ -472,7 +472,7 @@ Result<ExitCode> run(Session& session, Options options) {
   host::LogWriter log(STDERR_FILENO);
   WatchedModel model;
   if (served.following.setup != nullptr) keep_state(served.following, log);
-  serve::ServerConfig config = server_config(options, model);
+  serve::ServerConfig config = server_config(options, served.workload, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
   if (served.following.setup != nullptr) {
     for (const auto& group : served.following.setup->fleet.groups) {
