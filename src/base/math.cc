@@ -6,6 +6,7 @@
 #include "base/math.h"
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
