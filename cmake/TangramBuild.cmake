@@ -35,13 +35,6 @@ endif()
 function(tangram_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Werror -ffp-contract=off)
-  # A failed check names its file from the root of the source: where that stood is nobody's business.
-  # Where ccache writes paths relative to the folder of the preset, an option with the folder would make all objects differ.
-  if(TANGRAM_UNITY AND TANGRAM_CCACHE)
-    target_compile_options(${target} PRIVATE -fmacro-prefix-map=../../=)
-  else()
-    target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
-  endif()
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports these inside libstdc++ and fmt at -O2 where nothing is wrong (GCC bugs 105562, 107852).

@@ -13,9 +13,10 @@ namespace tangram {
 
 }  // namespace tangram
 
-// TANGRAM_CHECK(condition, "why it must hold").
-#define TANGRAM_CHECK(condition, reason)                                 \
-  do {                                                                   \
-    if (!(condition)) [[unlikely]]                                       \
-      ::tangram::check_failed(__FILE__, __LINE__, #condition, (reason)); \
+// TANGRAM_CHECK(condition, "why it must hold"). The file is named without its folder: where the source stood when it was
+// compiled is nobody's business, and two checkouts can share objects.
+#define TANGRAM_CHECK(condition, reason)                                      \
+  do {                                                                        \
+    if (!(condition)) [[unlikely]]                                            \
+      ::tangram::check_failed(__FILE_NAME__, __LINE__, #condition, (reason)); \
   } while (false)

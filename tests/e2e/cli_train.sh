@@ -13,7 +13,7 @@ fi
 
 # equal ARGUMENTS...: the script ends with the bits of one trainer, and no step is lost.
 equal() {
-  expect 0 train rehearse "$@" --output json
+  expect 0 train rehearse --output json "$@"
   python3 - out <<'P' || fail "tangram train rehearse $*: $(head -c 900 out)"
 import json, sys
 said = json.load(open(sys.argv[1]))
