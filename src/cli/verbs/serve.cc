@@ -172,11 +172,11 @@ Plan devices_of(const sched::Deployment& deployment) {
 
 // Looks up the MIG device of each slice, so that its worker sees no other. The lookup is repeated at each reload,
 // because the UUID of a MIG device changes whenever it is cut again. Returns a note for the log, or an empty text.
-Result<std::string> pin_workers(bool needs_slices, const recut::GpuChoices& choices,
+Result<std::string> pin_workers(bool needs_slices, bool follows, const recut::GpuChoices& choices,
                                 const sched::Deployment& deployment, serve::ServerConfig& config) {
   if (!config.workers) return std::string();
   // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
-  const auto pins = std::make_shared<recut::MigPins>(choices, needs_slices, options.following.wanted());
+  const auto pins = std::make_shared<recut::MigPins>(choices, needs_slices, follows);
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   // A cut changes the MIG devices of one GPU.
@@ -463,7 +463,8 @@ Result<ExitCode> run(Session& session, Options options) {
     config.gpu_cuts = serve::GpuCutOptions{.choices = choices, .directory = recut::state_directory(""), .after = {}};
   }
   const bool needs_slices = loads_models(options, served.workload);
-  TANGRAM_TRY(const auto pinned, pin_workers(needs_slices, choices, served.deployment, config));
+  TANGRAM_TRY(const auto pinned,
+              pin_workers(needs_slices, options.following.wanted(), choices, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
   std::unique_ptr<serve::RecordingFile> recording;

@@ -8,7 +8,7 @@
 namespace tangram::engines {
 namespace {
 
-constexpr Duration kAskEvery = std::chrono::milliseconds(500);
+constexpr Duration kWatchEvery = std::chrono::milliseconds(500);
 // Long for a machine that is busy, short enough to be noticed within two seconds.
 constexpr Duration kAnswerWithin = std::chrono::seconds(1);
 // The answer is not read: any answer is a sign of life. The limit keeps a faulty server from exhausting the memory.
@@ -24,7 +24,7 @@ RemoteWatch::RemoteWatch(LinkContext context, host::Endpoint address, RemoteCall
       needed_(std::move(needed)),
       gone_(std::move(gone)),
       http_(kLifeSignLimits),
-      due_(context_.clock.now() + kAskEvery) {}
+      due_(context_.clock.now() + kWatchEvery) {}
 
 void RemoteWatch::set_caller(RemoteCaller caller) {
   caller_ = std::move(caller);
@@ -38,7 +38,7 @@ void RemoteWatch::work(TimePoint now) {
     // It may be busy with batches: their answers are signs of life, too.
     return end(now - heard_ < kAnswerWithin ? "" : "it does not answer");
   }
-  due_ = now + kAskEvery;
+  due_ = now + kWatchEvery;
   if (needed_()) ask();
 }
 
@@ -103,7 +103,7 @@ void RemoteWatch::watch() {
 
 void RemoteWatch::end(const std::string& reason) {
   asking_ = false;
-  due_ = context_.clock.now() + kAskEvery;
+  due_ = context_.clock.now() + kWatchEvery;
   if (reason.empty()) {
     heard();
   } else {
