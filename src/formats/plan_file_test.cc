@@ -82,6 +82,27 @@ TEST(PlanFile, LimitsTheMemoryOfItsHosts) {
   EXPECT_EQ(problems(devices), "p.json:5:1: the hosts up to here have more than 33554432 positions for slices");
 }
 
+// A plan from before services shared slices says nothing of loading, of rates or of slices that others use. It means
+// what it meant. The plan that the tests of the server serve is such a plan.
+TEST(PlanFile, FromBeforeSharingMeansWhatItMeant) {
+  const Source source = test::example("serving/plan.json");
+  for (const char* key : {"\"load\"", "\"rate_max_per_s\"", "\"reserved\""}) {
+    ASSERT_EQ(source.text.find(key), std::string::npos) << key << ": the example is no such plan any more";
+  }
+  const auto plan = parse_plan(source);
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_FALSE(plan->devices.empty());
+  for (const auto& device : plan->devices) {
+    for (const auto& slice : device.slices) {
+      EXPECT_FALSE(slice.reserved);
+      ASSERT_EQ(slice.replicas.size(), 1U);
+      EXPECT_EQ(slice.replicas[0].load, ReplicaLoad::start);
+      EXPECT_FALSE(slice.replicas[0].rate_max_per_s);
+    }
+  }
+  EXPECT_EQ(*parse_plan({"again", write_plan(*plan)}), *plan);
+}
+
 // A slice that others use has the mark and no replicas; a slice of a plan from before the mark has none.
 TEST(PlanFile, KeepsWhatOthersUse) {
   const std::string head =

@@ -261,7 +261,7 @@ class Replan {
     for (const auto& device : model_.problem.devices) by_cut.emplace_back(device.cuts.size());
     for (std::size_t i = 0; i < previous_.plan.devices.size(); ++i) {
       for (std::size_t d = 0; d < by_cut.size(); ++d) {
-        if (problem_.fleet.groups[model_.groups[d]].type != previous_.plan.devices[i].type) continue;
+        if (!is_of(previous_.plan.devices[i], model_.groups[d])) continue;
         const auto cut = cut_of(model_.problem.devices[d], previous_.plan.devices[i]);
         const auto at = std::ranges::find(model_.problem.devices[d].cuts, cut);
         if (at == model_.problem.devices[d].cuts.end()) continue;
@@ -270,6 +270,14 @@ class Replan {
       }
     }
     return by_cut;
+  }
+
+  // Whether a running device is of the group of the fleet: by its name, since groups of one type may differ in price;
+  // by its type if the fleet has no such name any more.
+  bool is_of(const PlannedDevice& device, std::size_t group) const {
+    const DeviceGroup* own = group_of_device(problem_.fleet, device);
+    if (own != nullptr) return own == &problem_.fleet.groups[group];
+    return problem_.fleet.groups[group].type == device.type;
   }
 
   // How many slices of each kind of the model's device a planned device has.
@@ -461,16 +469,20 @@ class Replan {
   // Adds empty devices for the cuts in `anew`. They take the names of devices that were not kept, then new names of
   // their group.
   void cut_anew(const std::vector<std::vector<int>>& anew, const std::set<std::size_t>& staying) {
-    std::map<std::string, std::vector<std::string>> names;
+    std::vector<const PlannedDevice*> gone;
     std::set<std::string> taken;
     for (std::size_t i = 0; i < previous_.plan.devices.size(); ++i) {
-      const auto& device = previous_.plan.devices[i];
-      taken.insert(device.name);
-      if (!staying.contains(i)) names[device.type].push_back(device.name);
+      taken.insert(previous_.plan.devices[i].name);
+      if (!staying.contains(i)) gone.push_back(&previous_.plan.devices[i]);
     }
     for (std::size_t d = 0; d < anew.size(); ++d) {
       const DeviceGroup& group = problem_.fleet.groups[model_.groups[d]];
-      auto& free = names[group.type];
+      std::vector<std::string> free;
+      std::erase_if(gone, [&](const PlannedDevice* device) {
+        if (!is_of(*device, model_.groups[d])) return false;
+        free.push_back(device->name);
+        return true;
+      });
       for (std::size_t c = 0; c < anew[d].size(); ++c) {
         for (int n = 0; n < anew[d][c]; ++n) {
           std::string name;

@@ -97,6 +97,27 @@ TEST_F(ReplanTest, AddsADeviceWhenTheRestIsFull) {
   EXPECT_EQ(after.replicas_moved, 0);
 }
 
+// Equal devices at two prices, the dear ones first in the fleet. What runs is on cheap ones: it stays there as they are
+// cut, and a further device is a cheap one.
+TEST_F(ReplanTest, KnowsDevicesOfOneTypeByTheirPrices) {
+  use_fleet({{"a100-80gb", 10}, {"a100-80gb", 2}});
+  problem.fleet.groups[0].name = "dear";
+  problem.fleet.groups[1].name = "cheap";
+  for (int i = 0; i < 7; ++i) add("s" + std::to_string(i), "1", 64, 100);
+  const auto before = plan();
+  ASSERT_EQ(before.devices, 1);
+  ASSERT_EQ(before.plan.devices[0].name, "cheap-0");
+  set_rate(0, 200);
+  const auto after = replan(problem, before);
+  EXPECT_FALSE(after.from_scratch);
+  ASSERT_EQ(after.answer.devices, 2);
+  EXPECT_EQ(after.answer.plan.devices[0], before.plan.devices[0]);
+  EXPECT_EQ(after.answer.plan.devices[1].name, "cheap-1");
+  EXPECT_EQ(after.answer.price, 4);
+  EXPECT_EQ(after.devices_recut, 0);
+  EXPECT_EQ(after.replicas_moved, 0);
+}
+
 TEST_F(ReplanTest, GivesADeviceBackWhenAServiceShrinks) {
   use_fleet({{"a100-80gb", 1}});
   for (int i = 0; i < 7; ++i) add("s" + std::to_string(i), "1", 64, i == 0 ? 1100 : 100);

@@ -35,6 +35,8 @@ stop() {
   [[ $code == 0 ]] || fail "the server ended with $code: $(tail -c 300 "$1.err")"
 }
 
+# The plan of the examples is one from before services shared slices: it is served as it was.
+grep -qE '"(load|rate_max_per_s|reserved)"' examples/serving/plan.json && fail "the plan to serve is from after sharing"
 for threads in 1 2; do
   start "t$threads" --threads "$threads" --record "r$threads" --triton-metrics --log-requests
   python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" || fail "clients with $threads threads"
