@@ -202,7 +202,7 @@ cat >gpus <<'G'
 gpu h100-80gb GPU-h 1 1 0 0 0
 slice 0 1 0 0
 part 0 1 0 2 0 MIG-one
-part 0 1 1 3 3 MIG-two
+part 0 1 1 3 4 MIG-two
 G
 rm -rf state
 expect 1 diff --live h100.json; has out "1 kept"; has err "h/7g.80gb@0 is not one part"
