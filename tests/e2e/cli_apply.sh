@@ -54,7 +54,7 @@ del device["slices"][2]
 json.dump(plan, open("less.json", "w"))'
 anew; is "$FIRST"
 expect 0 apply less.json; has out "1 step done"; is "1g.10gb@0 + 3g.40gb@4"
-has gpus MIG-00000001-0000-5000-8000-0000000000a0; has gpus "5000-8000-0000000000a0"
+has gpus MIG-00000001-0000-5000-8000-0000000000a0; has gpus MIG-00000007-0000-5000-8000-0000000000a0
 
 # A refusal at every write: it stops, says what was done and what the way back is, and the way back works. The change
 # takes three destroys and three creates of two writes each.
@@ -220,8 +220,8 @@ json.dump({"version": 1, "devices": [device]}, open("theirs.json", "w"))
 P
 anew; is "$FIRST"
 expect 0 apply theirs.json; is "2g.20gb@0 + 3g.40gb@4"
-has gpus "5000-8000-0000000000a0" # The one that was there.
-expect 0 rollback; is "$FIRST"; has gpus "5000-8000-0000000000a0"
+has gpus MIG-00000001-0000-5000-8000-0000000000a0 # The one that was there.
+expect 0 rollback; is "$FIRST"; has gpus MIG-00000001-0000-5000-8000-0000000000a0
 expect 0 apply $PLAN; is "$PLANNED"; cp gpus before
 for dry in "" --dry-run; do
   expect 3 apply theirs.json $dry; has err "others use 3g.40gb@4 (reserved), but the GPU is cut $PLANNED"
