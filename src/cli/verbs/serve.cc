@@ -427,6 +427,8 @@ std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shar
         log.write(line);
       }
     }
+    // No reload there reads the model, and one would put a plan in force that nobody has asked for.
+    if (options.following.wanted()) return;
     if (options.config.engine == "emulated") return;  // It takes its run times from the model itself.
     // The reload starts by a signal, as a user's does, so there is only one way to change the plan of a running server.
     // The flag is set first: load_again() may run as soon as the signal is sent.
