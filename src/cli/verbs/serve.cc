@@ -489,6 +489,9 @@ Result<ExitCode> run(Session& session, Options options) {
   if (options.following.cuts == "nvml") {
     TANGRAM_TRY(choices, cut_for_start(options.following, *served.following.setup, std::move(choices)));
     config.gpu_cuts = serve::GpuCutOptions{.choices = choices, .directory = recut::state_directory(""), .after = {}};
+    for (const auto& group : served.following.setup->fleet.groups) {
+      for (const auto& device : device_names(group)) config.gpu_cuts->reserved.emplace(device, group.reserved);
+    }
   }
   const bool needs_slices = loads_models(options, served.workload);
   TANGRAM_TRY(const auto pinned,
