@@ -250,8 +250,8 @@ Result<Nothing> check_slices(const Options& options, const sched::Deployment& de
   return Nothing{};
 }
 
-// A service that a reload adds runs on the server's own engine. Errors: what that engine needs was not set up at the
-// start, or it names servers, which are looked up at the start.
+// A service that a reload adds names no engine (check_served_alike), so it runs on the server's own. Errors: what that
+// engine needs was not set up at the start.
 Result<Nothing> check_added(const Options& options, const sched::Roster& now, const Workload& next) {
   const auto refused = [](const Service& service, const std::string& why) {
     return Error{ErrorCode::invalid,
@@ -261,7 +261,6 @@ Result<Nothing> check_added(const Options& options, const sched::Roster& now, co
     const auto& known = now.workload.services;
     if (std::ranges::find(known, service.name, &Service::name) != known.end()) continue;
     const std::string engine = engine_of(options, service);
-    if (!service.remotes.empty()) return refused(service, "names servers");
     if (engine == engines::kRemoteEngine) {
       if (options.remotes.empty()) return refused(service, "runs on --engine remote, for which there is no --remote");
       continue;
@@ -270,9 +269,9 @@ Result<Nothing> check_added(const Options& options, const sched::Roster& now, co
       return refused(service, fmt::format("is the first that runs on --engine {}", engine));
     }
     if (engine != engines::kCommandEngine) continue;
-    const std::string& command = service.command.empty() ? options.config.command : service.command;
-    if (command.empty()) return refused(service, "has no `command`, and there is no --command");
-    TANGRAM_RETURN_IF_ERROR(worker::fill_command(command, {}));
+    // One of its own comes with an engine of its own.
+    if (options.config.command.empty()) return refused(service, "has no `command`, and there is no --command");
+    TANGRAM_RETURN_IF_ERROR(worker::fill_command(options.config.command, {}));
   }
   return Nothing{};
 }
