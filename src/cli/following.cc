@@ -18,6 +18,7 @@
 #include "cli/interrupt.h"
 #include "control/day.h"
 #include "lab/replan_comparison.h"
+#include "plan/compose.h"
 #include "plan/recut_times.h"
 #include "recut/checkpoint.h"
 #include "sched/slice_memory.h"
@@ -252,7 +253,9 @@ Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const s
     for (int i = 0; i < group.count.value_or(0) && geometry != nullptr; ++i) {
       std::string name = device_name(group, i);
       const bool planned = std::ranges::find(first.devices, name, &PlannedDevice::name) != first.devices.end();
-      if (!planned) all.devices.push_back({std::move(name), group.type, *geometry, {}});
+      if (planned) continue;
+      all.devices.push_back({std::move(name), group.type, *geometry, {}});
+      plan::add_reserved(group, all.devices.back());
     }
   }
   const auto driver = adapters::probe_nvml(recut::nvml_library());

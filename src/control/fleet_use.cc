@@ -25,9 +25,9 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
     if (device.index() >= state.deployment.devices.size()) continue;
     const std::string& name = state.deployment.devices[device.index()].name;
     ++use.of_group[name.substr(0, name.rfind('-'))];
+    use.device_names.push_back(name);
   }
   use.devices = devices.size();
-  for (const DeviceId device : devices) use.device_names.push_back(state.deployment.devices[device.index()].name);
   use.slices = places.size();
   return use;
 }

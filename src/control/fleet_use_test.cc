@@ -39,5 +39,21 @@ TEST(FleetHours, CostWhatTheirGroupsCost) {
   EXPECT_DOUBLE_EQ(cost.cost_per_hour, 5);
 }
 
+// A deployment of an experiment may have places without devices: they count, but have no name.
+TEST(FleetUse, NamesOnlyTheDevicesThatAreThere) {
+  sched::Deployment deployment;
+  deployment.pools.resize(1);
+  deployment.pools[0].compute_slices = 1;
+  deployment.devices.resize(1);
+  deployment.devices[0].name = "rack-0";
+  deployment.places = {{DeviceId(0), sched::PoolId(0), {}}, {DeviceId(1), sched::PoolId(0), {}}};
+  const sched::State state(std::move(deployment), 10, 0.1);
+  const FleetUse use = fleet_use_of(state, kTimeZero);
+  EXPECT_EQ(use.devices, 2u);
+  EXPECT_EQ(use.compute_slices, 2);
+  EXPECT_EQ(use.device_names, std::vector<std::string>{"rack-0"});
+  EXPECT_EQ(use.of_group.size(), 1u);
+}
+
 }  // namespace
 }  // namespace tangram::control

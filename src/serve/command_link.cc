@@ -81,18 +81,22 @@ class CommandLink final : public engines::Executor, private engines::ExecutorEve
   void lose(const std::string& reason);
   void log(host::LogLevel level, std::string_view event, std::string_view reason) const;
 
-  // What the connection reports.
+  // What the connection reports. Beyond `serving` nobody waits for it: a restart has given the batch up, and its pause
+  // must not be ended by the loss of the old server.
   void on_done(SliceId, BatchId batch, std::string failure) override {
+    if (state_ != State::serving) return;
     if (failure.empty()) starts_in_vain_ = 0;
     events_.on_done(slice_, batch, std::move(failure));
   }
   void on_lost(SliceId, std::string reason) override {
+    if (state_ != State::serving) return;
     log(host::LogLevel::warning, "command_lost", reason);
     end_process();
     events_.on_lost(slice_, std::move(reason));
   }
   void on_restarted(SliceId, bool ok) override;
   void on_rejected_upstream(SliceId, Duration retry_after) override {
+    if (state_ != State::serving) return;
     events_.on_rejected_upstream(slice_, retry_after);
   }
 

@@ -16,6 +16,7 @@ namespace tangram::serve {
 ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<ServedModel>& models,
                                  host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log)
     : config_(config),
+      log_(log),
       models_(models),
       remote_caller_(config.remote_caller),
       workers_(loop, clock, log),
@@ -98,6 +99,12 @@ engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, Sli
   // Slices take the servers of their service, or else the configured ones, in turn, unless their device has one.
   if (!servers.empty()) {
     remote.address = servers[slice.index() % servers.size()];
+  } else if (config_.remotes.empty()) {
+    // A plan has put the service where it has no server. Nothing listens at port 0, so the slice is never ready.
+    remote.address = {.port = 0};
+    log_.write(host::LogLine(host::LogLevel::error, "remote_missing")
+                   .text("slice", slice_name(world, slice.index()))
+                   .text("mig_profile", device.geometry.profiles[place.slice.profile].name));
   } else {
     const std::size_t number = own == config_.remote_of_device.end() ? slice.index() : own->second;
     remote.address = config_.remotes[number % config_.remotes.size()];

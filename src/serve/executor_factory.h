@@ -59,6 +59,7 @@ class ExecutorFactory {
                                 const std::vector<std::int64_t>& edges) const;
 
   const ServerConfig& config_;
+  host::LogWriter& log_;
   const std::vector<ServedModel>& models_;
   std::vector<const Signature*> signatures_;  // By service, null beyond the last. Executors look into it: never moves.
   engines::RemoteCaller remote_caller_;

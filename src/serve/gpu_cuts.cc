@@ -1,5 +1,6 @@
 #include "serve/gpu_cuts.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -56,7 +57,23 @@ Result<Nothing> cut_gpus(const Plan& plan, const GpuCutOptions& options, const s
   return result.error.value_or(Error{ErrorCode::unavailable, "a step failed"});
 }
 
+PlannedDevice keep_reserved(PlannedDevice goal, const Layout& reserved) {
+  for (const Slice& slice : reserved.slices) {
+    const auto planned = std::ranges::find(goal.slices, slice, &PlannedSlice::slice);
+    if (planned == goal.slices.end()) {
+      goal.slices.push_back({slice, {}, true});
+    } else {
+      planned->reserved = true;
+    }
+  }
+  std::ranges::sort(goal.slices, {}, [](const PlannedSlice& planned) { return planned.slice.start; });
+  return goal;
+}
+
 void GpuCuts::begin(DeviceId device, PlannedDevice goal) {
+  if (const auto others = options_.reserved.find(goal.name); others != options_.reserved.end()) {
+    goal = keep_reserved(std::move(goal), others->second);
+  }
   join();  // The last one has answered, so its thread ends now.
   thread_ = std::thread([this, device, goal = std::move(goal)] {
     Plan plan;

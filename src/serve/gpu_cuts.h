@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -19,9 +20,10 @@
 namespace tangram::serve {
 
 struct GpuCutOptions {
-  recut::GpuChoices choices;  // The GPU of every device of the fleet, by name.
-  std::string directory;      // Of checkpoint and lock; see recut::state_directory().
-  double wait_s = 30;         // For processes that still use a slice that must go, and for each cut as a whole.
+  recut::GpuChoices choices;                    // The GPU of every device of the fleet, by name.
+  std::map<std::string, Layout> reserved = {};  // Slices that others use, by device: none of them is ever cut.
+  std::string directory;                        // Of checkpoint and lock; see recut::state_directory().
+  double wait_s = 30;  // For processes that still use a slice that must go, and for each cut as a whole.
   // Called after a cut with the device as it is then, on the thread of the cut: finds the new MIG devices. May be
   // empty.
   std::function<Result<Nothing>(const Plan& device)> after;
@@ -30,6 +32,9 @@ struct GpuCutOptions {
 // Cuts the GPUs of `plan` to its layouts and waits for the end. `label` is named in the checkpoint. Errors: it was not
 // done, wholly.
 Result<Nothing> cut_gpus(const Plan& plan, const GpuCutOptions& options, const std::string& label);
+
+// `goal` with the slices that others use, marked: they stay also on a device that a plan gives up.
+PlannedDevice keep_reserved(PlannedDevice goal, const Layout& reserved);
 
 class GpuCuts {
  public:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "serve/live_world.h"
+#include "serve/same_services.h"
 
 namespace tangram::serve {
 
@@ -91,6 +92,8 @@ Result<ReloadedFiles> Reloader::read() const {
   }
   if (config_.reload) {
     TANGRAM_TRY(auto next, config_.reload(roster_));
+    // Whoever renews a certificate has asked for no plan: none is made past the mode, a pause or a freeze.
+    if (!next.deployment && same_services(roster_, next.roster)) return files;
     // Last: a plan that is made is put in force.
     if (!next.deployment && hooks_.prepare) TANGRAM_RETURN_IF_ERROR(hooks_.prepare(next.roster));
     files.plan = std::move(next);

@@ -20,7 +20,11 @@ struct Reloading {
         models(served_models(deployment, test::workload(), "emulated")),
         world(deployment, models, LiveWorldConfig{}),
         reloader(config, world.inbox(), reloads, log, sched::Roster::of(test::workload()),
-                 {.prepare = {},
+                 {.prepare =
+                      [this](const sched::Roster&) {
+                        ++prepared;
+                        return Result<Nothing>(Nothing{});
+                      },
                   .settled = [this](LiveWorld&, const ReloadedFiles&) { return settled; },
                   .take =
                       [this](LiveWorld&, const ReloadedFiles&) {
@@ -42,6 +46,7 @@ struct Reloading {
   Reloads reloads;
   host::LogWriter log{memfd_create("log", 0)};
   bool settled = true;
+  int prepared = 0;
   int taken = 0;
   int woken = 0;
   Reloader reloader;
@@ -70,15 +75,35 @@ TEST(Reloader, PutsInForceWhatTheFilesSay) {
 }
 
 TEST(Reloader, ChangesNothingWhereAFileIsWrong) {
-  Reloading reloading(with_reload([](const sched::Roster&) {
-    return Result<ReloadedPlan>(Error{ErrorCode::invalid, "plan.json: not a plan"});
-  }));
+  Reloading reloading(with_reload(
+      [](const sched::Roster&) { return Result<ReloadedPlan>(Error{ErrorCode::invalid, "plan.json: not a plan"}); }));
   reloading.reloads.ask();
   reloading.reloader.ask();
   reloading.reloader.begin_if_asked();
   reloading.finish();
   EXPECT_EQ(reloading.taken, 0);
   EXPECT_EQ(reloading.reloads.report().problem, "plan.json: not a plan");
+}
+
+// A server that makes its own plans: only other services are a reason for one. All else is taken as always.
+TEST(Reloader, HasNoPlanMadeForTheSameServices) {
+  bool other = false;
+  Reloading reloading(with_reload([&](const sched::Roster& now) -> Result<ReloadedPlan> {
+    sched::Roster next = now;
+    next.workload.services[0].priority += other ? 1 : 0;
+    return ReloadedPlan{next, std::nullopt};
+  }));
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.prepared, 0);
+  EXPECT_EQ(reloading.taken, 1);
+  other = true;
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.prepared, 1);
+  EXPECT_EQ(reloading.taken, 2);
 }
 
 // Requests of a service that goes are answered first: what was read waits, and is looked at again after a pause.

@@ -100,6 +100,32 @@ TEST(Remote, ReadsAddressesInNumbers) {
   }
 }
 
+struct NoEvents final : engines::ExecutorEvents {
+  void on_done(SliceId, BatchId, std::string) override {}
+  void on_lost(SliceId, std::string) override {}
+  void on_restarted(SliceId, bool) override {}
+  void on_rejected_upstream(SliceId, Duration) override {}
+};
+
+// A server that is started here has another port after each start, and its process is watched: nothing asks it, and
+// nothing of it stays behind.
+TEST(Remote, AsksOnlyServersOfOthersWhetherTheyLive) {
+  host::EventLoop loop;
+  const host::LiveClock clock;
+  host::LogWriter log(memfd_create("log", 0));
+  NoEvents events;
+  engines::Remotes remotes(loop, clock, log);
+  for (std::uint16_t port = 1; port < 4; ++port) {
+    const auto link = remotes.make(
+        SliceId(0), {.address = {.port = port}, .caller = {}, .title = "a", .models = {encoder()}, .starts = true},
+        events);
+    EXPECT_EQ(remotes.next_due(), kTimeNever);
+  }
+  const auto link =
+      remotes.make(SliceId(0), {.address = {.port = 9}, .caller = {}, .title = "a", .models = {encoder()}}, events);
+  EXPECT_NE(remotes.next_due(), kTimeNever);
+}
+
 // Asks again and again, for far too long at most.
 template <typename Done>
 bool until(Done&& done) {

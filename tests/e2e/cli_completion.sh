@@ -1,5 +1,5 @@
 # Completion as a shell runs it.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 "$TANGRAM" completion bash > tangram.bash || fail "no script"
 source ./tangram.bash

@@ -1,5 +1,5 @@
 # The real way to the driver library: dlopen, found by the dynamic linker.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}
 
 expect 0 doctor; has out "Host"; has out "What follows"

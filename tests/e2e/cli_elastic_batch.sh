@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `tangram reproduce elastic-batch` on a folder made here: one text model on slices of one, three and seven.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 mkdir -p data/migprofiler
 # A run takes 4 ms, or what its tokens take on the slice where that is more: 20,000 tokens a second on each compute slice.
 awk 'BEGIN {

@@ -1,6 +1,6 @@
 # Engines by name: ONNX (by the stand-in for its library, and by the library where packaging/fetch-onnxruntime has put it),
 # commands that serve, servers that are there, each measured and served; what doctor says of them.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 unset TANGRAM_ONNXRUNTIME
 
 # An engine is usable, or the reason is said.

@@ -1,5 +1,5 @@
 # How the program ends, and on which stream it says why.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 expect 0; has out "Usage: tangram VERB"; empty err
 expect 0 --help; has out "Exit codes"

@@ -1,5 +1,5 @@
 # Nothing half-written, and a reader who leaves is no crash.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 "$TANGRAM" geometry a100-80gb > /dev/full 2> err; code=$?
 [[ $code == 3 ]] || fail "a full disk behind standard output: exit $code"

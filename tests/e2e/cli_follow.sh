@@ -1,6 +1,6 @@
 # A gateway that follows its traffic: it gets more devices as the rate rises and gives them back, nothing is lost meanwhile,
 # people can steer it, and a recording with its moves replays to the same decisions.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 
 # An hour of the day is a minute here. A quarter of an hour at 30 requests/s, one at 150, then 30 again.
 printf '30\n150\n30\n30\n30\n30\n' >rates.txt

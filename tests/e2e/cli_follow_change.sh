@@ -1,7 +1,7 @@
 # A gateway that follows its traffic, and what changes under it: its services come, go and change by reload; the guard
 # takes a plan back that does worse, once; what it knows survives a kill. Everything with money, since the fleet has
 # prices.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 SERVED=0
 # begin_server OPTIONS...: starts one; its log is log.$SERVED and its process $PID. wait_ready: its ports are in $HTTP, $ADMIN.
 begin_server() {

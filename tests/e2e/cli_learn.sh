@@ -1,5 +1,5 @@
 # Measurements become a model, the model answers, and what is wrong with measurements is said.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 # A network of 5 ms launch and 2 ms a sample, exact; batch 64 does not fit on 1g.
 {

@@ -1,6 +1,6 @@
 # GPUs that the driver reports as broken, and a whole server of remote slices that is gone, are planned around, and used again
 # when they are back.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 
 {
   echo device,mig_profile,model,batch,size,processes,latency_ms,latency_spread_ms,memory_mib,throughput_per_s

@@ -1,5 +1,5 @@
 # Measuring by replay: what is written, what is refused, and Ctrl-C in the middle.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 # A made-up model on four slices: latency follows batch / slices with a floor, batch 64 does not fit on 1g.
 {

@@ -1,5 +1,5 @@
 # What programs read: JSON and YAML of every verb that answers with values.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 json() { python3 -c 'import json,sys; json.load(open("out"))' || fail "no JSON: $*"; }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `tangram plan`: from files to a plan that the other verbs take.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 E=$SOURCE/examples
 plan() { expect "$1" plan "$E/fleet.yaml" "$E/services.yaml" --measurements "$E/measurements.csv" "${@:2}"; }
 

@@ -1,5 +1,5 @@
 # Plans exported for other tools, and moved from one to the next.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 PLAN="$SOURCE/examples/plan.json"
 EVENING="$SOURCE/examples/plan-evening.json"
 SERVICES="$SOURCE/examples/services.yaml"

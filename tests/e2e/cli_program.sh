@@ -1,5 +1,5 @@
 # The program itself: what it carries, and that it can be moved.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 # Where it was built is known to nobody it is given to.
 grep -qF -- "$SOURCE" "$TANGRAM" && fail "the program holds the folder of its source: $(strings "$TANGRAM" | grep -F -- "$SOURCE" | head -n 3)"

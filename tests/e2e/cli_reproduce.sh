@@ -1,5 +1,5 @@
 # `tangram reproduce` without its data. The published figures are asserted in tests/reproduce.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 expect 3 reproduce paris-elsa --data nowhere
 empty out; has err "nowhere/parvagpu/profiles.csv: cannot read: no such file or directory"; has err "--data names the folder"

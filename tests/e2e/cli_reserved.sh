@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Slices that others use: `reserved` in a fleet, through plan, validate, diff and the exports.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 cp -r "$SOURCE/examples" .
 cat >fleet.yaml <<'Y'
 devices:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ./run: which exit code it gives for which end of the load. Builds and measures nothing: a copy of the script finds
 # stand-ins where it expects the packages, the build and the program.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 
 mkdir -p home/packaging home/build/release/bin home/build/release/lib/tangram tools
 cp "$SOURCE/run" home/run

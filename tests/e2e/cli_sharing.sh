@@ -1,6 +1,6 @@
 # Services that share a slice, in the live gateway: one that exceeds its rate, a worker that is killed, a plan that adds and
 # drops a service, models that are loaded on demand, and models that do not fit.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 
 # The long tail of the examples fits on one device, and who must not share does not.
 cp -r "$SOURCE/examples" .

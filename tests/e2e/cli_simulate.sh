@@ -1,5 +1,5 @@
 # Scenarios as users run them: tables, values, files, and what is wrong with them.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 SCENARIO=$SOURCE/examples/scenario.yaml
 
 expect 0 policies; has out "tangram"; has out "clockwork"; empty err

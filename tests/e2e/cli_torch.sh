@@ -1,5 +1,5 @@
 # Real inference: models made, measured on slices of this machine, served by worker processes, loaded over HTTP and gRPC.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 
 expect 0 models; has out text-encoder-large
 expect 2 models make; has err "make DIR"

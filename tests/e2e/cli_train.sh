@@ -1,5 +1,5 @@
 # Elastic training: the bits of one trainer, whoever comes, leaves or is killed; and what is refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.sh" || exit 1
 
 expect 3 train run no-such-script.py; has err "expected a Python script"
 expect 2 train rehearse "$SOURCE/examples/training/digits.py" --workers 1,9; has err "from 1 to 8"

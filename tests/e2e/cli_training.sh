@@ -1,5 +1,5 @@
 # The results about training, on a made application and a few jobs: what is refused, and what is said of it.
-source "$SOURCE/tests/e2e/lib.sh"
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 
 mkdir -p data/pollux/workloads data/deepboot
 python3 - <<'P'

@@ -1,5 +1,7 @@
 # What the scripts beside this one share. They are given $TANGRAM, $SOURCE and $FAKE_NVML.
 set -u
+# Before anything is written: without them a script would go on and fail in odd ways.
+: "${TANGRAM:?}" "${SOURCE:?}"
 unset TANGRAM_OUTPUT TANGRAM_QUIET NO_COLOR
 WORK=$(mktemp -d)
 trap 'chmod -R u+w "$WORK"; rm -rf "$WORK"' EXIT

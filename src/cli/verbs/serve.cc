@@ -62,6 +62,7 @@ struct Options {
   std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
   bool log_requests = false;
+  bool loads_models = false;  // Some service of the start does: workers, commands and MIG devices are set up.
   double exit_timeout_s = to_seconds(config.exit_timeout);
   double body_max_mib = static_cast<double>(config.limits.body_max) / (1 << 20);
   double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
@@ -203,11 +204,84 @@ struct WatchedModel {
   std::unique_ptr<serve::DriftWatch> watch;  // Null if there is no fitted model to watch.
 };
 
+// The engine of a service: its own, or that of --engine.
+std::string engine_of(const Options& options, const Service& service) {
+  return service.engine == ServiceEngine::unnamed ? options.config.engine : std::string(to_string(service.engine));
+}
+bool any_runs(const Options& options, const Workload& workload, std::string_view engine) {
+  return std::ranges::any_of(workload.services, [&](const Service& s) { return engine_of(options, s) == engine; });
+}
+// True if some service runs in a process on its slice.
+bool loads_models(const Options& options, const Workload& workload) {
+  return std::ranges::any_of(workload.services, [&](const Service& s) {
+    const std::string engine = engine_of(options, s);
+    return engine != "emulated" && engine != engines::kRemoteEngine;
+  });
+}
+
+// A slice has one process or one connection: all of its services have the same engine. And each slice of the engine
+// remote has a server for its MigProfile.
+Result<Nothing> check_slices(const Options& options, const sched::Deployment& deployment, const Workload& workload) {
+  for (const auto& place : deployment.places) {
+    const auto& services = deployment.pools[place.pool.index()].services;
+    if (services.empty()) continue;
+    const Service& first = workload.services[services.front().service.index()];
+    const auto& device = deployment.devices[place.device.index()];
+    const std::string& profile = device.geometry.profiles[place.slice.profile].name;
+    for (const auto& entry : services) {
+      const Service& other = workload.services[entry.service.index()];
+      if (engine_of(options, first) == engine_of(options, other) && first.command == other.command &&
+          first.remotes == other.remotes) {
+        continue;
+      }
+      return invalid_input(
+          fmt::format("{} and {} share a {}, but have different engines, commands or servers: plan "
+                      "again with this services file",
+                      first.name, other.name, profile));
+    }
+    const bool has_one = std::ranges::any_of(first.remotes, [&](const RemoteServer& server) {
+      return server.mig_profile.empty() || server.mig_profile == profile;
+    });
+    if (engine_of(options, first) == engines::kRemoteEngine && !has_one && options.remotes.empty()) {
+      return invalid_input(
+          fmt::format("{}: no server in `remote` is for slices of {}, on which it is planned", first.name, profile));
+    }
+  }
+  return Nothing{};
+}
+
+// A service that a reload adds names no engine (check_served_alike), so it runs on the server's own. Errors: what that
+// engine needs was not set up at the start.
+Result<Nothing> check_added(const Options& options, const sched::Roster& now, const Workload& next) {
+  const auto refused = [](const Service& service, const std::string& why) {
+    return Error{ErrorCode::invalid,
+                 fmt::format("service '{}' is new and {}, which requires a restart", service.name, why)};
+  };
+  for (const auto& service : next.services) {
+    const auto& known = now.workload.services;
+    if (std::ranges::find(known, service.name, &Service::name) != known.end()) continue;
+    const std::string engine = engine_of(options, service);
+    if (engine == engines::kRemoteEngine) {
+      if (options.remotes.empty()) return refused(service, "runs on --engine remote, for which there is no --remote");
+      continue;
+    }
+    if (engine != "emulated" && !options.loads_models) {
+      return refused(service, fmt::format("is the first that runs on --engine {}", engine));
+    }
+    if (engine != engines::kCommandEngine) continue;
+    // One of its own comes with an engine of its own.
+    if (options.config.command.empty()) return refused(service, "has no `command`, and there is no --command");
+    TANGRAM_RETURN_IF_ERROR(worker::fill_command(options.config.command, {}));
+  }
+  return Nothing{};
+}
+
 // The services of a reload by the ids that they have here. Errors: what clients and workers know about a service has
 // changed, or there are too many.
 Result<sched::Roster> roster_for(const Options& options, const sched::Roster& now, const Workload& next) {
   auto roster = sched::next_roster(now, next);
-  const auto alike = serve::check_served_alike(now.workload, next);
+  auto alike = serve::check_served_alike(now.workload, next);
+  if (alike) alike = check_added(options, now, next);
   if (alike && roster) return roster;
   const Error& error = alike ? roster.error() : alike.error();
   return Error{error.code, options.services + ": " + error.message};
@@ -222,6 +296,7 @@ Result<serve::ReloadedPlan> load_again(const Options& options, WatchedModel& mod
   TANGRAM_TRY(auto roster, roster_for(options, now, again.workload));
   // The plan again, by the ids that the services have here.
   TANGRAM_TRY(auto deployment, sched::compile(again.plan, roster.workload, *again.latency));
+  TANGRAM_RETURN_IF_ERROR(check_slices(options, deployment, roster.workload));
   if (!renewed && model.watch != nullptr && again.fitted != nullptr) model.watch->restart(again.fitted);
   return serve::ReloadedPlan{std::move(roster), std::move(deployment)};
 }
@@ -234,21 +309,6 @@ Result<serve::ReloadedPlan> load_services_again(const Options& options, const sc
   }
   TANGRAM_TRY(auto roster, roster_for(options, now, workload));
   return serve::ReloadedPlan{std::move(roster), std::nullopt};
-}
-
-// The engine of a service: its own, or that of --engine.
-std::string engine_of(const Options& options, const Service& service) {
-  return service.engine == ServiceEngine::unnamed ? options.config.engine : std::string(to_string(service.engine));
-}
-bool any_runs(const Options& options, const Workload& workload, std::string_view engine) {
-  return std::ranges::any_of(workload.services, [&](const Service& s) { return engine_of(options, s) == engine; });
-}
-// True if some service runs in a process on its slice.
-bool loads_models(const Options& options, const Workload& workload) {
-  return std::ranges::any_of(workload.services, [&](const Service& s) {
-    const std::string engine = engine_of(options, s);
-    return engine != "emulated" && engine != engines::kRemoteEngine;
-  });
 }
 
 // The server's configuration. Requires that `model` outlives it: the reload callback refers to it.
@@ -265,8 +325,10 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   // `options` is copied, because the callbacks run on another thread for as long as the server lives.
-  config.reload = [options, &model](const sched::Roster& now) {
-    return options.following.wanted() ? load_services_again(options, now) : load_again(options, model, now);
+  Options kept = options;
+  kept.loads_models = loads_models(options, workload);
+  config.reload = [kept = std::move(kept), &model](const sched::Roster& now) {
+    return kept.following.wanted() ? load_services_again(kept, now) : load_again(kept, model, now);
   };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
     config.reload_security = [options] { return load_security(options); };
@@ -298,6 +360,15 @@ Result<std::vector<serve::SliceServer>> servers_of(const Options& options, const
                              "`remote` in the services file",
                              service.name)};
   }
+  // A plan that is made later can put it on any MigProfile.
+  const bool bound = std::ranges::none_of(service.remotes, [](const RemoteServer& s) { return s.mig_profile.empty(); });
+  if (engine == engines::kRemoteEngine && options.following.wanted() && options.remotes.empty() && bound) {
+    return Error{
+        ErrorCode::invalid,
+        fmt::format("{}: each server in `remote` is for one MigProfile, and --follow may plan for others: name "
+                    "one for any, there or with --remote HOST:PORT",
+                    service.name)};
+  }
   const std::string& command = service.command.empty() ? options.config.command : service.command;
   if (engine == engines::kCommandEngine && command.empty()) {
     return Error{
@@ -311,38 +382,6 @@ Result<std::vector<serve::SliceServer>> servers_of(const Options& options, const
     servers.push_back({server.mig_profile, std::move(address)});
   }
   return servers;
-}
-
-// A slice has one process or one connection: all of its services have the same engine. And each slice of the engine
-// remote has a server for its MigProfile.
-Result<Nothing> check_slices(const Options& options, const Served& served, const serve::ServerConfig& config) {
-  for (const auto& place : served.deployment.places) {
-    const auto& services = served.deployment.pools[place.pool.index()].services;
-    if (services.empty()) continue;
-    const Service& first = served.workload.services[services.front().service.index()];
-    const auto& device = served.deployment.devices[place.device.index()];
-    const std::string& profile = device.geometry.profiles[place.slice.profile].name;
-    for (const auto& entry : services) {
-      const Service& other = served.workload.services[entry.service.index()];
-      if (engine_of(options, first) == engine_of(options, other) && first.command == other.command &&
-          first.remotes == other.remotes) {
-        continue;
-      }
-      return invalid_input(
-          fmt::format("{} and {} share a {}, but have different engines, commands or servers: plan "
-                      "again with this services file",
-                      first.name, other.name, profile));
-    }
-    const auto& servers = config.remotes_of[services.front().service.index()];
-    const bool has_one = std::ranges::any_of(servers, [&](const serve::SliceServer& server) {
-      return server.mig_profile.empty() || server.mig_profile == profile;
-    });
-    if (engine_of(options, first) == engines::kRemoteEngine && !has_one && options.remotes.empty()) {
-      return invalid_input(
-          fmt::format("{}: no server in `remote` is for slices of {}, on which it is planned", first.name, profile));
-    }
-  }
-  return Nothing{};
 }
 
 // Checks the options that depend on each other, and sets up the remote engine. A security option without --engine
@@ -363,7 +402,7 @@ Result<Nothing> set_up_engine(const Options& options, const Served& served, serv
     TANGRAM_TRY(auto servers, servers_of(options, service));
     config.remotes_of.push_back(std::move(servers));
   }
-  TANGRAM_RETURN_IF_ERROR(check_slices(options, served, config));
+  TANGRAM_RETURN_IF_ERROR(check_slices(options, served.deployment, workload));
   for (const auto& text : options.remotes) {
     TANGRAM_TRY(auto address, engines::parse_remote_address(text));
     config.remotes.push_back(std::move(address));
@@ -427,6 +466,8 @@ std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shar
         log.write(line);
       }
     }
+    // No reload there reads the model, and one would put a plan in force that nobody has asked for.
+    if (options.following.wanted()) return;
     if (options.config.engine == "emulated") return;  // It takes its run times from the model itself.
     // The reload starts by a signal, as a user's does, so there is only one way to change the plan of a running server.
     // The flag is set first: load_again() may run as soon as the signal is sent.
@@ -487,6 +528,9 @@ Result<ExitCode> run(Session& session, Options options) {
   if (options.following.cuts == "nvml") {
     TANGRAM_TRY(choices, cut_for_start(options.following, *served.following.setup, std::move(choices)));
     config.gpu_cuts = serve::GpuCutOptions{.choices = choices, .directory = recut::state_directory(""), .after = {}};
+    for (const auto& group : served.following.setup->fleet.groups) {
+      for (const auto& device : device_names(group)) config.gpu_cuts->reserved.emplace(device, group.reserved);
+    }
   }
   const bool needs_slices = loads_models(options, served.workload);
   TANGRAM_TRY(const auto pinned,

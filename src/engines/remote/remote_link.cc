@@ -117,8 +117,8 @@ Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body
 // one request under way is enough.
 class RemoteLink final : public Executor, private host::Readiness {
  public:
-  // `watch` of the same server.
-  RemoteLink(LinkContext context, LinkList<RemoteLink>& all, RemoteWatch& watch, SliceId slice, RemoteConfig config,
+  // `watch` of the same server; null: nobody asks it whether it lives.
+  RemoteLink(LinkContext context, LinkList<RemoteLink>& all, RemoteWatch* watch, SliceId slice, RemoteConfig config,
              ExecutorEvents& events)
       : context_(context), all_(all), watch_(watch), slice_(slice), config_(std::move(config)), events_(events) {
     set_caller(config_.caller);
@@ -143,8 +143,8 @@ class RemoteLink final : public Executor, private host::Readiness {
   void work(TimePoint now);
   TimePoint next_due() const { return due_; }
   const std::string& place() const { return place_; }
-  // Ready, and nothing runs: nobody else would notice that the server is gone.
-  bool idle() const { return state_ == State::ready; }
+  // Ready, and nothing runs: nobody but the watch would notice that the server is gone.
+  bool idle() const { return watch_ != nullptr && state_ == State::ready; }
   // Requires idle().
   void server_gone(const std::string& reason);
 
@@ -190,7 +190,7 @@ class RemoteLink final : public Executor, private host::Readiness {
 
   LinkContext context_;
   LinkList<RemoteLink>& all_;
-  RemoteWatch& watch_;
+  RemoteWatch* watch_;
   SliceId slice_;
   RemoteConfig config_;
   ExecutorEvents& events_;
@@ -316,7 +316,7 @@ void RemoteLink::work(TimePoint now) {
 
 void RemoteLink::answered() {
   used_before_ = true;
-  watch_.heard();
+  if (watch_ != nullptr) watch_->heard();
   if (http_.answer().keep_alive()) {
     watch();
   } else {
@@ -440,7 +440,9 @@ RemoteWatch& Remotes::watch_of(const RemoteConfig& config) {
 }
 
 std::unique_ptr<Executor> Remotes::make(SliceId slice, RemoteConfig config, ExecutorEvents& events) {
-  RemoteWatch& watch = watch_of(config);
+  // The process of a server that we started is watched instead. With one thread it could not answer in the middle of a
+  // batch; and it has another port after each start, so its watches would pile up.
+  RemoteWatch* const watch = config.starts ? nullptr : &watch_of(config);
   return std::make_unique<RemoteLink>(context_, links_, watch, slice, std::move(config), events);
 }
 

@@ -45,7 +45,9 @@ struct RemoteConfig {
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
   Duration answer = std::chrono::seconds(10);  // To the question whether it is ready.
-  bool starts = false;  // The server was started a moment ago: that it is not ready yet is not worth a line in the log.
+  // We start the server, and watch its process: it is not asked whether it lives, and that it is not ready yet is not
+  // worth a line in the log.
+  bool starts = false;
 };
 
 class RemoteLink;
