@@ -58,8 +58,8 @@ bool overlap(const Geometry& geometry, const Slice& a, const Slice& b) {
   return a.start < b_end && b.start < a_end;
 }
 
-// Places the slices of a role on a device that is already cut. Slices that have a partner lie where it lies; the
-// others go where they fit, on units that are free now where possible.
+// Places the slices of a role on a device that is already cut. Slices that others use lie where they are. Slices that
+// have a partner lie where it lies; the others go where they fit, on units that are free now where possible.
 // Requires devices of the same geometry.
 class Placer {
  public:
@@ -71,10 +71,18 @@ class Placer {
     open_.clear();
     Layout layout;
     std::vector<char> fixed(role_.slices.size(), 0);
+    const auto fix = [&](std::size_t i, const Slice& slice) {
+      fixed[i] = 1;
+      starts_[i] = slice.start;
+      layout = with_slice(role_.geometry, std::move(layout), slice);
+    };
+    for (std::size_t i = 0; i < role_.slices.size(); ++i) {
+      if (role_.slices[i].reserved) fix(i, role_.slices[i].slice);
+    }
     for (const auto& pair : pairs) {
-      fixed[pair.after] = 1;
-      starts_[pair.after] = before_.slices[pair.before].slice.start;
-      layout = with_slice(role_.geometry, std::move(layout), before_.slices[pair.before].slice);
+      // What others use now may lie where the partner lay.
+      const Slice& slice = before_.slices[pair.before].slice;
+      if (!fixed[pair.after] && fits(role_.geometry, layout, slice)) fix(pair.after, slice);
     }
     for (std::size_t i = 0; i < fixed.size(); ++i) {
       if (!fixed[i]) open_.push_back(i);
@@ -139,7 +147,9 @@ class Placer {
 // The starts of the role on the device such that the most valuable set of pairs stays in place. Sets are tried in
 // descending value until the other slices have room; with the empty set the role's own layout is always possible.
 std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const PlannedDevice& role) {
-  const std::vector<SlicePair> pairs = pair_slices(before, role, false);
+  std::vector<SlicePair> pairs = pair_slices(before, role, false);
+  // What others use stays where it is; the placer sees to it.
+  std::erase_if(pairs, [&](const SlicePair& pair) { return role.slices[pair.after].reserved; });
   Placer placer(before, role);
   std::vector<std::uint32_t> sets(std::size_t{1} << pairs.size());
   // The value of a pair is what it saves: destroying one slice and creating the other, less the change of replicas.
@@ -155,13 +165,7 @@ std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const Planne
   };
   for (std::uint32_t set = 0; set < sets.size(); ++set) sets[set] = set;
   std::ranges::stable_sort(sets, std::greater{}, value);
-  // What others use stays where it is.
-  std::uint32_t reserved = 0;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (role.slices[pairs[i].after].reserved) reserved |= 1u << i;
-  }
   for (const auto set : sets) {
-    if ((set & reserved) != reserved) continue;
     std::vector<SlicePair> held;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (set >> i & 1u) held.push_back(pairs[i]);

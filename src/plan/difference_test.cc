@@ -129,5 +129,30 @@ TEST(Difference, LeavesWhatOthersUse) {
   }
 }
 
+// B could stay at 4 if others did not use that slice by now; a larger one of theirs leaves no room there either.
+TEST(Difference, NeverMovesWhatOthersUse) {
+  const Plan before = plan_of({{"g-0", "a100-80gb", "3g@0 a:1:1, 3g@4 b:1:1"}});
+  for (const char* theirs : {"3g@4", "4g@0"}) {
+    const bool above = std::string_view(theirs) == "3g@4";
+    Plan after = plan_of({{"g-0", "a100-80gb", above ? "3g@0 b:1:1, 3g@4" : "4g@0, 3g@4 a:1:1"}});
+    after.devices[0].slices[above ? 1 : 0].reserved = true;
+    const auto difference = diff(before, after);
+    ASSERT_TRUE(difference.ok());
+    EXPECT_TRUE(same_content(difference->target, after)) << theirs;
+  }
+}
+
+// With 2g@4 in the hands of others, the 2g of `a` may stay at 2 and `b` goes to 0, as the plan does not say.
+TEST(Difference, MovesItsOwnSlicesBesideWhatOthersUse) {
+  const Plan before = plan_of({{"g-0", "a100-80gb", "2g@2 a:1:1, 2g@4 b:1:1"}});
+  Plan after = plan_of({{"g-0", "a100-80gb", "2g@0 a:1:1, 2g@2 b:1:1, 2g@4"}});
+  after.devices[0].slices[2].reserved = true;
+  const auto difference = diff(before, after);
+  ASSERT_TRUE(difference.ok());
+  Plan wanted = plan_of({{"g-0", "a100-80gb", "2g@0 b:1:1, 2g@2 a:1:1, 2g@4"}});
+  wanted.devices[0].slices[2].reserved = true;
+  EXPECT_TRUE(same_content(difference->target, wanted));
+}
+
 }  // namespace
 }  // namespace tangram::plan

@@ -220,6 +220,37 @@ TEST_F(ChangeTest, AnInterruptLeavesAnOpenCheckpointThatTheNextChangeKeeps) {
   EXPECT_TRUE(now_.gpus[0].slices.empty());
 }
 
+// A change stops half way, and the next one knows what others use by now. The way back knows it, too; where the saved
+// cuts do not have it, there is none, so the change is refused.
+TEST_F(ChangeTest, ANoteOfAnInterruptedChangeLearnsWhatOthersUse) {
+  ASSERT_EQ(apply("1g@0 + 3g@4").status, ChangeStatus::done);
+  heard_.asked = 0;
+  heard_.stop_at = 1;
+  ASSERT_EQ(apply("2g@0 + 2g@2 + 3g@4").status, ChangeStatus::interrupted);
+  ASSERT_EQ(stored(now_)->state, ChangeState::open);
+  const auto apply_beside = [&](const char* layout, const char* theirs) {
+    return change({}, [&](Change& change) {
+      GpuGoal wanted = goal(layout);
+      wanted.reserved = goal(theirs).layout;
+      return change.apply({wanted}, "plan.json");
+    });
+  };
+  ASSERT_EQ(apply_beside("1g@0 + 1g@1 + 3g@4", "3g@4").status, ChangeStatus::done);
+  EXPECT_EQ(stored(now_)->gpus[0].reserved, goal("3g@4").layout);
+
+  ASSERT_EQ(apply("3g@4").status, ChangeStatus::done);
+  heard_.asked = 0;
+  heard_.stop_at = 2;
+  ASSERT_EQ(apply("2g@0 + 2g@2 + 1g@4").status, ChangeStatus::interrupted);
+  const std::string cut = layout();
+  ASSERT_THAT(cut, HasSubstr("2g.20gb@0"));
+  const ChangeResult refused = apply_beside("2g@0 + 1g@4", "2g@0");
+  EXPECT_EQ(refused.status, ChangeStatus::failed);
+  ASSERT_TRUE(refused.error);
+  EXPECT_THAT(refused.error->message, HasSubstr("rack-0 (GPU 0): others use 2g.20gb@0 (reserved), but an interrupted"));
+  EXPECT_EQ(layout(), cut);
+}
+
 // The first write of the second change fails: no cut changed, so the change did not happen and rollback still undoes
 // the change before it.
 TEST_F(ChangeTest, AChangeThatChangedNothingRestoresTheCheckpointBeforeIt) {

@@ -19,6 +19,25 @@
 namespace tangram::recut {
 namespace {
 
+// Adds to a saved GPU what others use by now. Error: it did not have all of that, so the way back would take it away.
+Result<Nothing> reserve(GpuGoal& saved, const GpuGoal& goal, const std::string& path) {
+  for (const auto& slice : goal.reserved.slices) {
+    if (std::ranges::find(saved.layout.slices, slice) == saved.layout.slices.end()) {
+      return Error{
+          ErrorCode::unavailable,
+          fmt::format("{} (GPU {}): others use {}@{} (reserved), but an interrupted change began at {} and can be "
+                      "rolled back to it; finish that change with its own plan, or remove {}",
+                      goal.device, goal.gpu_index, goal.geometry.profiles[slice.profile].name, slice.start,
+                      to_string(saved.geometry, saved.layout), path)};
+    }
+    if (std::ranges::find(saved.reserved.slices, slice) == saved.reserved.slices.end()) {
+      saved.reserved.slices.push_back(slice);
+    }
+  }
+  std::ranges::sort(saved.reserved.slices, {}, &Slice::start);
+  return Nothing{};
+}
+
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now())); }
 
 }  // namespace
@@ -70,7 +89,11 @@ Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, con
 Result<Nothing> CheckpointKeeper::add(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
   for (const auto& goal : goals) {
     // A GPU that an open checkpoint already has keeps its older entry; saving it again would save the half-way state.
-    if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
+    const auto saved = std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid);
+    if (saved != checkpoint_.gpus.end()) {
+      TANGRAM_RETURN_IF_ERROR(reserve(*saved, goal, path_));
+      continue;
+    }
     const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
     TANGRAM_TRY(auto before, goal_of(*gpu, goal.device));
     before.reserved = goal.reserved;  // All there: plan_recut() saw to it.

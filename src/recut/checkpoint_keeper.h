@@ -61,7 +61,7 @@ class CheckpointKeeper {
 
  private:
   // Requires that `now` has the GPUs of `goals`. Ensures that each is in checkpoint_; GPUs already there are kept as
-  // noted.
+  // noted, with what others use by now. Error: others use what the note of a GPU does not have.
   Result<Nothing> add(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals);
   // Writes checkpoint_ whole or not at all.
   Result<Nothing> store(const adapters::DriverReport& now);

@@ -57,6 +57,7 @@ Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
   for (const auto& [device, gpu] : matched) {
     if (const auto known = check_slices_known(*device, *gpu); !known) return known.error();
     for (const auto& planned : device->slices) {
+      if (planned.reserved) continue;  // No worker of ours is there, and how others cut it is their business.
       const Slice& slice = planned.slice;
       std::string uuid = adapters::find_mig_uuid(device->geometry, *gpu, slice);
       if (uuid.empty()) {

@@ -460,6 +460,9 @@ TEST_F(RecutTest, WorkersAreOnTheMigDevicesOfTheirSlices) {
   const Plan other{{device_of("a", "a100-80gb", "4g@0 + 2g@4")}};
   EXPECT_EQ(pins.look_up(other).error().message, "a: 2g.20gb@4 does not exist on GPU 0; tangram apply creates it");
   EXPECT_THAT(pins.environment("a", slice), ElementsAre("CUDA_VISIBLE_DEVICES=" + uuid)) << "what was known is kept";
+  Plan beside = other;
+  beside.devices[0].slices[1].reserved = true;  // Others have cut it into parts of their own, or not made it yet.
+  EXPECT_TRUE(MigPins({}, true).look_up(beside));
   MigPins easy({}, false);
   EXPECT_TRUE(easy.look_up(other));
   EXPECT_THAT(easy.environment("a", slice), IsEmpty());

@@ -14,13 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 
 #include "adapters/cpu_host/core_share.h"
 #include "base/text.h"
+#include "host/mutex.h"
 #include "worker/worker_process.h"
 
 namespace tangram::worker {
@@ -34,6 +37,29 @@ std::string quoted(const std::string& text) {
 }
 
 void end_group(int) { kill(0, SIGKILL); }
+
+// Of about 28,000 that the kernel chooses from, so nearly every attempt finds another one.
+constexpr std::size_t kPortsRemembered = 1024;
+constexpr int kPortAttempts = 64;
+
+struct GivenPorts {
+  host::Mutex mutex;
+  std::deque<std::uint16_t> latest GUARDED_BY(mutex);
+};
+
+Result<std::uint16_t> any_free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const bool found = socket >= 0 && bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                     getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const std::string reason = found ? "" : std::strerror(errno);
+  if (socket >= 0) close(socket);
+  if (!found) return Error{ErrorCode::exhausted, "no free port: " + reason};
+  return ntohs(address.sin_port);
+}
 
 }  // namespace
 
@@ -71,31 +97,32 @@ Result<std::string> fill_command(std::string_view command, const CommandPlace& p
   return filled;
 }
 
+// The kernel chooses at random, and may choose a port again.
 Result<std::uint16_t> free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool found = socket >= 0 && bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                     getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  const std::string reason = found ? "" : std::strerror(errno);
-  if (socket >= 0) close(socket);
-  if (!found) return Error{ErrorCode::exhausted, "no free port: " + reason};
-  return ntohs(address.sin_port);
+  static GivenPorts given;
+  const host::MutexLock lock(given.mutex);
+  std::uint16_t port = 0;
+  for (int attempt = 0; attempt < kPortAttempts; ++attempt) {
+    TANGRAM_TRY(port, any_free_port());
+    if (std::ranges::find(given.latest, port) == given.latest.end()) break;
+  }
+  given.latest.push_back(port);
+  if (given.latest.size() > kPortsRemembered) given.latest.pop_front();
+  return port;
 }
 
 Result<pid_t> start_command(const std::string& program, const std::string& command, const std::vector<int>& cores,
-                            const std::vector<std::string>& environment) {
+                            const std::vector<std::string>& environment, const std::string& control_group) {
   std::string name = program;
   std::string mode = "--run";
   std::string where = fmt::format("{}", fmt::join(cores, ","));
   std::string text = command;
-  std::array<char*, 5> arguments{name.data(), mode.data(), where.data(), text.data(), nullptr};
+  std::string group = control_group;
+  std::array<char*, 6> arguments{name.data(), mode.data(), where.data(), text.data(), group.data(), nullptr};
   return spawn_in_group(program, arguments.data(), environment);
 }
 
-int run_command(const char* cores, const char* command) {
+int run_command(const char* cores, const char* command, const std::string& control_group) {
   // Of the group that the parent has made for this process.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGTERM, end_group);
@@ -106,6 +133,13 @@ int run_command(const char* cores, const char* command) {
   if (const auto pinned = adapters::run_on_cores(list); !pinned) {
     std::fprintf(stderr, "%s\n", pinned.error().message.c_str());
     return 1;
+  }
+  // Before the fork: what a process has started when it joins a group stays outside of it.
+  if (!control_group.empty()) {
+    if (const auto joined = adapters::CoreQuota::join(control_group); !joined) {
+      std::fprintf(stderr, "%s\n", joined.error().message.c_str());
+      return 1;
+    }
   }
   const pid_t child = fork();
   if (child == 0) {

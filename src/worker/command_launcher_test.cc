@@ -9,8 +9,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
+#include "worker/command_server.h"
 #include "worker/worker_process.h"
 
 namespace tangram::worker {
@@ -33,6 +35,22 @@ TEST(FillCommand, ReplacesWhatItKnowsAndLeavesTheShellAlone) {
 
 TEST(FreePort, IsNotZero) { EXPECT_GT(*free_port(), 0); }
 
+// Nobody listens on any of them. Chosen at random, two of a thousand would be the same.
+TEST(FreePort, IsAnotherOneEachTime) {
+  std::set<std::uint16_t> ports;
+  for (int i = 0; i < 1000; ++i) ports.insert(*free_port());
+  EXPECT_EQ(ports.size(), 1000U);
+}
+
+// A process whose new parent has not reaped it yet runs no more.
+bool runs(pid_t process) {
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  std::string pid;
+  std::string name;
+  std::string state;
+  return static_cast<bool>(stat >> pid >> name >> state) && state != "Z" && state != "X";
+}
+
 // The shell writes the number of a process that it has started, which sleeps for a minute, and then waits for it.
 TEST(StartCommand, EndsAllThatTheCommandHasStarted) {
   const fs::path file = fs::temp_directory_path() / ("tangram-command-" + std::to_string(getpid()));
@@ -50,16 +68,8 @@ TEST(StartCommand, EndsAllThatTheCommandHasStarted) {
   EXPECT_EQ(getpgid(sleeper), *group);
   kill(-*group, SIGKILL);
   EXPECT_EQ(waitpid(*group, nullptr, 0), *group);
-  // Its new parent reaps it at some time; it runs no more.
-  const auto runs = [&] {
-    std::ifstream stat("/proc/" + std::to_string(sleeper) + "/stat");
-    std::string pid;
-    std::string name;
-    std::string state;
-    return static_cast<bool>(stat >> pid >> name >> state) && state != "Z" && state != "X";
-  };
-  for (int i = 0; i < 1000 && runs(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(runs());
+  for (int i = 0; i < 1000 && runs(sleeper); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(runs(sleeper));
   fs::remove(file);
 }
 
@@ -69,6 +79,38 @@ TEST(StartCommand, TellsHowTheCommandEnded) {
   int status = 0;
   EXPECT_EQ(waitpid(*group, &status, 0), *group);
   EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+// A plain folder stands for the control group: what is written there is what the kernel would read.
+TEST(StartCommand, JoinsItsControlGroupBeforeItStartsAnything) {
+  const fs::path folder = fs::temp_directory_path() / ("tangram-group-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "cgroup.procs").put('-');
+  const auto test = "test \"$(cat " + (folder / "cgroup.procs").string() + ")\" = 0";
+  for (const bool there : {true, false}) {
+    const auto group = start_command(find_worker_program(), test, {}, {}, there ? folder.string() : "/nowhere");
+    ASSERT_TRUE(group);
+    int status = 0;
+    EXPECT_EQ(waitpid(*group, &status, 0), *group);
+    EXPECT_EQ(WEXITSTATUS(status), there ? 0 : 1);
+  }
+  fs::remove_all(folder);
+}
+
+// The shell ends and leaves a process behind, which would share the cores with the next server.
+TEST(CommandServer, EndsWhatACommandThatEndedHasLeftBehind) {
+  const fs::path file = fs::temp_directory_path() / ("tangram-left-" + std::to_string(getpid()));
+  const auto server =
+      CommandServer::start(find_worker_program(), "sleep 60 & echo $! > " + file.string() + "; exit 3", {}, 0, {});
+  ASSERT_TRUE(server) << server.error().message;
+  for (int i = 0; i < 1000 && !(*server)->ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ((*server)->ended(), "the command exited with code 3");
+  pid_t sleeper = 0;
+  std::ifstream(file) >> sleeper;
+  ASSERT_GT(sleeper, 1);
+  for (int i = 0; i < 1000 && runs(sleeper); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(runs(sleeper));
+  fs::remove(file);
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "adapters/cpu_host/cpu_host.h"
 #include "base/text.h"
@@ -15,6 +18,9 @@ namespace tangram::worker {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kEndMax{5000};
+constexpr std::chrono::milliseconds kLookEvery{10};
 
 // A field of /proc/PID/status in MiB; 0 if the process has ended.
 double status_mib(const fs::path& process, std::string_view field) {
@@ -42,20 +48,34 @@ Result<std::unique_ptr<CommandServer>> CommandServer::start(const std::string& p
                 adapters::CoreQuota::make(adapters::probe_cpu_host(),
                                           fmt::format("tangram-measure-{}-c{}", getpid(), made++), quota_cores));
   }
-  TANGRAM_TRY(server->group_, start_command(program, text, place.cores, environment));
-  if (server->quota_ != nullptr) TANGRAM_RETURN_IF_ERROR(server->quota_->add(server->group_));
+  const std::string control_group = server->quota_ != nullptr ? server->quota_->directory() : std::string();
+  TANGRAM_TRY(server->group_, start_command(program, text, place.cores, environment, control_group));
   return server;
 }
 
 CommandServer::~CommandServer() {
-  if (group_ < 0) return;
+  if (group_ >= 0 && !how_) end_group();
+}
+
+int CommandServer::end_group() const {
   kill(-group_, SIGKILL);
-  if (!how_) waitpid(group_, nullptr, 0);
+  int status = 0;
+  while (waitpid(group_, &status, 0) < 0 && errno == EINTR) {
+  }
+  // The others are no children of ours, so the kernel can only be asked whether they are still there.
+  for (auto left = kEndMax; left.count() > 0 && kill(-group_, 0) == 0; left -= kLookEvery) {
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  return status;
 }
 
 std::optional<std::string> CommandServer::ended() {
-  int status = 0;
-  if (!how_ && waitpid(group_, &status, WNOHANG) == group_) {
+  if (how_) return how_;
+  // Asked without reaping it, so that the number of the group is still its own when the rest is ended.
+  siginfo_t leader{};
+  const int asked = waitid(P_PID, static_cast<id_t>(group_), &leader, WEXITED | WNOHANG | WNOWAIT);
+  if (asked == 0 && leader.si_pid == group_) {
+    const int status = end_group();
     how_ = WIFSIGNALED(status) ? fmt::format("the command was ended by signal {}", WTERMSIG(status))
                                : fmt::format("the command exited with code {}", WEXITSTATUS(status));
     // The launcher passes the signal of the command on as a code above 128, as a shell does.

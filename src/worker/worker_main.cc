@@ -12,7 +12,7 @@
 #include "worker/worker_host.h"
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::strcmp(argv[1], "--run") == 0) return tangram::worker::run_command(argv[2], argv[3]);
+  if (argc == 5 && std::strcmp(argv[1], "--run") == 0) return tangram::worker::run_command(argv[2], argv[3], argv[4]);
   // Started by hand there is no socket at descriptor 3, and the program explains itself instead of waiting for ever.
   if (argc != 2 || std::strcmp(argv[1], "--serve") != 0 || fcntl(tangram::worker::kWorkerSocket, F_GETFD) < 0) {
     std::fputs("tangram-worker runs the batches of one slice; `tangram serve` starts it.\n", stderr);

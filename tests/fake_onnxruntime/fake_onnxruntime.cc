@@ -240,8 +240,12 @@ Status* append(void* options, const void* given, Kind kind, const char* name) {
     if (std::find(to->providers.begin(), to->providers.end(), "cuda") != to->providers.end()) {
       breach("TensorRT must come before CUDA");
     }
-    if (provider->entries.count("trt_engine_cache_path") == 0) breach("TensorRT without a folder for its engines");
-    log("tensorrt cache " + provider->entries.at("trt_engine_cache_path"));
+    // Without a folder, TensorRT keeps its engines in the working directory.
+    const bool keeps = provider->entries.count("trt_engine_cache_enable") == 0 ||
+                       provider->entries.at("trt_engine_cache_enable") != "0";
+    const bool named = provider->entries.count("trt_engine_cache_path") != 0;
+    if (keeps != named) breach("TensorRT keeps engines without a folder, or has a folder and keeps none");
+    log("tensorrt cache " + (named ? provider->entries.at("trt_engine_cache_path") : std::string("none")));
   }
   to->providers.emplace_back(name);
   return nullptr;

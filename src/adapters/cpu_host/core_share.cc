@@ -129,4 +129,7 @@ Result<Nothing> CoreQuota::add(pid_t process) const {
   return write_text(directory_ + "/cgroup.procs", std::to_string(process));
 }
 
+// The kernel takes 0 for the process that writes.
+Result<Nothing> CoreQuota::join(const std::string& directory) { return write_text(directory + "/cgroup.procs", "0"); }
+
 }  // namespace tangram::adapters

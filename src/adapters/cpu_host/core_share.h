@@ -48,6 +48,8 @@ class CoreQuota {
   CoreQuota& operator=(const CoreQuota&) = delete;
 
   Result<Nothing> add(pid_t process) const;
+  // This process and all that it starts from now on are in the group of that directory.
+  static Result<Nothing> join(const std::string& directory);
   const std::string& directory() const { return directory_; }
 
  private:

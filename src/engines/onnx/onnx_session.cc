@@ -100,15 +100,19 @@ Result<Nothing> check_tensor(const TensorSpec& spec, const std::vector<ModelTens
 }
 
 // A folder of one's own for engines that were built for this kind of slice: an engine of TensorRT fits one number of
-// multiprocessors.
+// multiprocessors. Empty, for no cache, where the kind of slice is not known, and where no folder is the user's own:
+// engines are programs, and in a folder for all somebody else's could lie.
 std::string tensorrt_cache(const BatchEngineConfig& config) {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
-  fs::path folder = cache != nullptr && *cache != '\0' ? fs::path(cache)
-                    : home != nullptr                  ? fs::path(home) / ".cache"
-                                                       : fs::temp_directory_path();
-  folder /=
-      fs::path("tangram") / "tensorrt" / config.device / (config.mig_profile.empty() ? "whole" : config.mig_profile);
+  fs::path folder;
+  if (cache != nullptr && *cache != '\0') {
+    folder = cache;
+  } else if (home != nullptr && *home != '\0') {
+    folder = fs::path(home) / ".cache";
+  }
+  if (folder.empty() || config.mig_profile.empty()) return {};
+  folder /= fs::path("tangram") / "tensorrt" / config.device / config.mig_profile;
   std::error_code error;
   fs::create_directories(folder, error);
   return folder.string();
@@ -242,8 +246,12 @@ Result<Nothing> Runtime::append_tensorrt(SessionOptions* options) const {
   OwnedTensorrtOptions tensorrt(api());
   TANGRAM_RETURN_IF_ERROR(done(api().call<Place::create_tensorrt_options>(tensorrt.out())));
   const std::string cache = tensorrt_cache(config_);
-  const std::array<const char*, 3> keys{"device_id", "trt_engine_cache_enable", "trt_engine_cache_path"};
-  const std::array<const char*, 3> values{"0", "1", cache.c_str()};
+  std::vector<const char*> keys{"device_id", "trt_engine_cache_enable"};
+  std::vector<const char*> values{"0", cache.empty() ? "0" : "1"};
+  if (!cache.empty()) {
+    keys.push_back("trt_engine_cache_path");
+    values.push_back(cache.c_str());
+  }
   TANGRAM_RETURN_IF_ERROR(
       done(api().call<Place::update_tensorrt_options>(tensorrt.get(), keys.data(), values.data(), keys.size())));
   return done(api().call<Place::append_tensorrt>(options, static_cast<const TensorrtOptions*>(tensorrt.get())));

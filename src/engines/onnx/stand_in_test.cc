@@ -99,6 +99,22 @@ TEST_F(OnnxStandIn, KeepsTheEnginesOfTensorrtApartByMigProfile) {
   EXPECT_THAT(log(), testing::HasSubstr("session tensorrt cuda\n"));
 }
 
+// A folder that everybody may write to is no place for programs, and doctor, which knows no slice, leaves no folder.
+TEST_F(OnnxStandIn, KeepsNoEnginesOfTensorrtWithoutAHomeOrASlice) {
+  auto config = gpu_slice();
+  config.provider = "tensorrt";
+  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+               unsetenv("XDG_CACHE_HOME"), unsetenv("HOME"), child(config, 5)),
+              ExitedWithCode(0), "");
+  EXPECT_THAT(log(), testing::HasSubstr("tensorrt cache none\n"));
+  config.mig_profile.clear();
+  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+               setenv("XDG_CACHE_HOME", folder_.c_str(), 1), child(config, 5)),
+              ExitedWithCode(0), "");
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("tensorrt cache /")));
+  EXPECT_FALSE(fs::exists(folder_ / "tangram"));
+}
+
 TEST_F(OnnxStandIn, SaysWhichProviderIsNotThere) {
   EXPECT_EXIT(
       (setenv("CUDA_VISIBLE_DEVICES", kDevice, 1), child(gpu_slice(), 5)), ExitedWithCode(1),

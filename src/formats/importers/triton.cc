@@ -128,6 +128,11 @@ double mean_ms(const nlohmann::json& batch, const char* name) {
 // Rows with more clients at once hold the same runs, with more interference: the one with the fewest counts.
 Result<std::string> perf_analyzer(const Files& files, const ImportTarget& given) {
   TANGRAM_TRY(const auto target, checked("perf-analyzer", given));
+  if (files.size() > 1) {
+    return invalid_input(fmt::format(
+        "perf-analyzer: {} and {} do not say their batch sizes: import one file at a time, each with its --batch",
+        files[0].name, files[1].name));
+  }
   std::optional<std::pair<double, double>> least;  // Load and milliseconds.
   const auto problems = for_each_row_of<PerfRow>(files, [&](PerfRow row, const RowPlace&, Problems&, const Source&) {
     if (!row.compute_infer || *row.compute_infer <= 0) return;
@@ -182,6 +187,11 @@ Result<std::string> triton_statistics(const Files& files, const ImportTarget& gi
       for (const auto& model : json.at("model_stats")) {
         if (model.at("name").get<std::string>() != target.model) continue;
         for (const auto& batch : model.at("batch_stats")) {
+          // get() would cast 1e300, too.
+          if (!batch.at("batch_size").is_number_integer()) {
+            return invalid_input(fmt::format("{}: batch_size of {} is {}; expected an integer", file.name, target.model,
+                                             batch.at("batch_size").dump()));
+          }
           const auto size = batch.at("batch_size").get<std::int64_t>();
           const double ms =
               mean_ms(batch, "compute_input") + mean_ms(batch, "compute_infer") + mean_ms(batch, "compute_output");

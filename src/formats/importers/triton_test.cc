@@ -47,6 +47,8 @@ TEST(ImportPerfAnalyzer, TakesTheComputeTimeWithTheFewestClients) {
 TEST(ImportPerfAnalyzer, NeedsTheTimesOfTheServerAndATarget) {
   EXPECT_THAT(error_of("perf-analyzer", {{"perf.csv", "Concurrency,Inferences/Second,Client Send\n1,390,9\n"}}),
               HasSubstr("Server Compute Infer"));
+  EXPECT_THAT(error_of("perf-analyzer", {kPerf, {"other.csv", kPerf.text}}),
+              HasSubstr("perf.csv and other.csv do not say their batch sizes"));
   EXPECT_THAT(error_of("perf-analyzer", {kPerf}, {}), HasSubstr("--model, --device and --profile"));
   auto wrong = kTarget;
   wrong.mig_profile = "5g.50gb";
@@ -122,6 +124,10 @@ TEST(ImportTritonStatistics, DividesTheSumsByTheRuns) {
 TEST(ImportTritonStatistics, SaysWhatIsWrong) {
   EXPECT_THAT(error_of("triton-statistics", {{"stats.json", "{}"}}), HasSubstr("stats.json: expected the answer to"));
   EXPECT_THAT(error_of("triton-statistics", {{"stats.json", "nothing"}}), HasSubstr("stats.json"));
+  for (const std::string size : {"1e300", "8.5", "\"8\"", "-1e300"}) {
+    const std::string text = R"({"model_stats": [{"name": "bert", "batch_stats": [{"batch_size": )" + size + "}]}]}";
+    EXPECT_THAT(error_of("triton-statistics", {{"stats.json", text}}), HasSubstr("expected an integer")) << size;
+  }
   auto other = kTarget;
   other.model = "gpt";
   EXPECT_THAT(error_of("triton-statistics", {kStatistics}, other), HasSubstr("no run of gpt"));

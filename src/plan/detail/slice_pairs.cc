@@ -62,7 +62,9 @@ std::vector<SlicePair> pair_slices(const PlannedDevice& before, const PlannedDev
         const PlannedSlice& a = before.slices[i];
         const PlannedSlice& b = after.slices[j];
         if (used_after[j] || a.slice.profile != b.slice.profile) continue;
-        if (same_start && a.slice.start != b.slice.start) continue;
+        // What others use stays where it is, whether the others may move or not.
+        const bool bound = same_start || a.reserved || b.reserved;
+        if (bound && a.slice.start != b.slice.start) continue;
         const bool same = same_replicas(a.replicas, b.replicas);
         if (same_content_wanted && !same) continue;
         pairs.push_back({i, j, same});
@@ -70,6 +72,14 @@ std::vector<SlicePair> pair_slices(const PlannedDevice& before, const PlannedDev
       }
     }
   };
+  // What others use has its place, and no slice of ours may take it as its partner.
+  for (std::size_t j = 0; j < after.slices.size(); ++j) {
+    const auto i = static_cast<std::size_t>(
+        std::ranges::find(before.slices, after.slices[j].slice, &PlannedSlice::slice) - before.slices.begin());
+    if (!after.slices[j].reserved || i == before.slices.size()) continue;
+    pairs.push_back({i, j, same_replicas(before.slices[i].replicas, after.slices[j].replicas)});
+    used_before[i] = used_after[j] = 1;
+  }
   // Pairs that cost nothing come first, and among them those with the planned start: later passes must not take their
   // partners away.
   pass(true, true);

@@ -6,7 +6,8 @@
 //   - Where slices may not move (`placed`), both find the same pairs, so cost() is the exact cost of those pairs.
 //   - Where they may, both find the same number of pairs with equal replicas and the same number in all, by profile.
 //     Among pairs whose replicas change, pair_slices() prefers equal starts and cost() the order of the slices, so
-//     cost() may differ by what those changes cost, and by nothing else.
+//     cost() may differ by what those changes cost, and by nothing else. Slices that others use do not move for
+//     pair_slices(), while cost() takes them for empty ones.
 // slice_pairs_test.cc compares them on random devices.
 #pragma once
 
@@ -39,7 +40,7 @@ struct SlicePair {
 };
 
 // Pairs off slices of one profile: with the same replicas first, in the same place first. `placed`: only in the same
-// place.
+// place. Slices that others use have partners in their own place only.
 std::vector<SlicePair> pair_slices(const PlannedDevice& before, const PlannedDevice& after, bool placed);
 
 // A slice with a number instead of a list of replicas, so that thousands of devices can be compared with each other.
