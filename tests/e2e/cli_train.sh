@@ -27,8 +27,10 @@ changes=(--workers 1,3,2,4,1 --every 8)
 training=$SOURCE/tests/e2e/training
 equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 12800
 equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1 --epochs 4
-equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule steps --while-loop --epochs 5
+equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule multistep --while-loop --epochs 5
 equal "$training/three_lines.py" "${changes[@]}" --kill 1
+
+PYTHONPATH=$SOURCE/src/serve/python /usr/bin/python3 "$training/packed_state.py" >packed 2>&1 || fail "packed_state.py: $(tail -3 packed)"
 
 # Rank 0 writes, once an epoch, whoever that is.
 expect 0 train run "$training/recipes.py" --workers 2 -- --save saved; has out "epoch 1 loss"

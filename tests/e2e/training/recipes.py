@@ -59,6 +59,8 @@ if arguments.schedule == "onecycle":
     per_step = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=arguments.epochs * len(loader))
 if arguments.schedule == "steps":
     per_epoch = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+if arguments.schedule == "multistep":
+    per_epoch = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], 0.5)
 if arguments.schedule == "warmup":
     warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=20)
     per_step = torch.optim.lr_scheduler.SequentialLR(

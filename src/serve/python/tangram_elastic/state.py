@@ -1,5 +1,6 @@
 """A training state as one block of bytes, so that a copy costs little more than copying its memory."""
 
+import copy
 import ctypes
 import io
 import os
@@ -19,13 +20,20 @@ class _Slot:
 _ALIGNMENT = 16
 
 
+def _with_items(value, items):
+    """A dict like `value`, of its own type, with `items` at the same keys."""
+    if type(value) is dict:
+        return items
+    made = copy.copy(value)
+    dict.update(made, items)  # Not its own: Counter would add the counts.
+    return made
+
+
 def _walk(value, take):
     if isinstance(value, torch.Tensor):
         return take(value)
     if isinstance(value, dict):
-        return type(value)((key, _walk(item, take)) for key, item in value.items()) if type(value) is not dict else {
-            key: _walk(item, take) for key, item in value.items()
-        }
+        return _with_items(value, {key: _walk(item, take) for key, item in value.items()})
     if isinstance(value, list):
         return [_walk(item, take) for item in value]
     if type(value) is tuple:
@@ -72,7 +80,7 @@ def unpack(block):
                 count *= size
             return block[head + value.offset : head + value.offset + count].view(value.dtype).reshape(value.shape)
         if isinstance(value, dict):
-            return type(value)((key, give(item)) for key, item in value.items())
+            return _with_items(value, {key: give(item) for key, item in value.items()})
         if isinstance(value, list):
             return [give(item) for item in value]
         if type(value) is tuple:
