@@ -136,7 +136,7 @@ class ElasticJob {
   bool ending_lost() const { return ending_lost_; }
   // The last generation that a trainer has entered; generation 0 before.
   const TrainingGroup& current() const { return current_; }
-  // Live trainers, in the order of their hello.
+  // Live trainers: those that came while the job had not begun by number, the others in the order of their hello.
   std::vector<TrainerId> trainers() const;
   // Members of the current generation that have entered it, by rank.
   std::vector<TrainerId> training() const;
