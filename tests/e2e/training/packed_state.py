@@ -5,6 +5,7 @@ import collections
 import torch
 
 from tangram_elastic import state
+from tangram_elastic.errors import Refused
 
 given = {
     "milestones": collections.Counter({30: 1, 80: 2}),
@@ -19,4 +20,23 @@ assert back["state"][0]["step"] == 3 and back["state"][0]["betas"] == (0.9, 0.99
 assert list(back["model"]) == ["a", "b"] and torch.equal(back["model"]["a"], given["model"]["a"]), back
 assert torch.equal(back["model"]["b"], given["model"]["b"]) and back["list"][1:] == [None, "text", 1.5], back
 assert state.checksum(given) == state.checksum(back) and type(given["milestones"]) is collections.Counter
+
+
+class Order:
+    def __reduce__(self):
+        return print, ("it ran",)
+
+
+for bad in (Order(), {"model": [Order]}, torch.nn.Linear(1, 1)):
+    try:
+        state.unpack(state.pack(bad))
+    except Refused as problem:
+        assert "a training state holds a " in str(problem), problem
+    else:
+        raise AssertionError("taken: %s" % bad)
+parameter = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([parameter], 0.1, momentum=0.9)
+one_cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, 10)
+one_cycle.load_state_dict(state.unpack(state.pack(state.without_functions(one_cycle.state_dict()))))
+assert one_cycle.anneal_func.__self__ is one_cycle
 print("packed_state: all as given")
