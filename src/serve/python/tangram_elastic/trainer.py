@@ -95,6 +95,7 @@ class Trainer:
         self.loss = None
         self.joined = False
         self.model = self.optimizer = None
+        self.scheduler = None    # Of a loop over batches(): stepped once a step.
         self.extra_state = dict  # () -> dict, of the loop: epochs and schedulers.
         self.restore_extra = lambda extra: None
         self.clips = []
@@ -124,7 +125,7 @@ class Trainer:
         self.micro_loss = 0.0
         path = os.environ.get("TANGRAM_ELASTIC_SOCKET")
         if path:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+            os.environ["GLOO_SOCKET_IFNAME"] = "lo"
             self.link = Link(path, self.id, self._on_message)
             self.link.start()
 
@@ -572,22 +573,26 @@ class Trainer:
                 self._now = (logical, logical == share[-1])
                 seed_everything(scramble(self.base_seed, self.step, logical))
                 at = k * per_step + logical * batch_size
+                if logical != 0:
+                    self.reset_buffers()
                 yield collate([dataset[i] for i in order[at : at + batch_size]])
                 if self._now is not None:
                     refuse("a batch was not given to job.step(loss)")
-        self.done()
 
     def backward(self, loss):
         """One step of a loop over batches()."""
         (logical, last), self._now = self._now, None
         self.optimizer.zero_grad(set_to_none=True)
-        if logical != 0:
-            self.reset_buffers()
         loss.backward()
         self.micro_loss = float(loss.detach())
         self.collect(logical)
-        if last:
-            self.finish(lambda: type(self.optimizer).step(self.optimizer))
+        if last and self.finish(self._step_optimizer) and self.scheduler is not None:
+            self.scheduler.step()
+
+    def _step_optimizer(self):
+        type(self.optimizer).step(self.optimizer)
+        if hasattr(self.optimizer, "_step_count"):  # With which a scheduler makes sure that it follows the optimizer.
+            self.optimizer._step_count += 1
 
 
 class _Job:
@@ -618,10 +623,12 @@ class _Job:
 
 
 def join(model, optimizer, logical_workers=8, scheduler=None):
+    """`scheduler` is stepped once a step; the script does not step it."""
     from . import script
 
     trainer = script.trainer() or Trainer(int(os.environ.get("TANGRAM_LOGICAL_WORKERS", logical_workers)))
-    give = (lambda: {"scheduler": scheduler.state_dict()}) if scheduler else None
+    give = (lambda: {"scheduler": state.without_functions(scheduler.state_dict())}) if scheduler else None
     take = (lambda extra: scheduler.load_state_dict(extra["scheduler"])) if scheduler else None
+    trainer.scheduler = scheduler
     trainer.start(model, optimizer, give, take)
     return _Job(trainer)
