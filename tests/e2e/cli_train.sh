@@ -28,7 +28,12 @@ training=$SOURCE/tests/e2e/training
 equal "$SOURCE/examples/training/digits.py" "${changes[@]}" -- --epochs 2 --samples 12800
 equal "$training/recipes.py" "${changes[@]}" --kill 2 -- --optimizer adam --schedule onecycle --clip 1 --helpers 1 --epochs 4
 equal "$training/recipes.py" "${changes[@]}" --kill 1 --stop 1 -- --optimizer sgd --schedule multistep --while-loop --epochs 5
-equal "$training/three_lines.py" "${changes[@]}" --kill 1
+equal "$training/three_lines.py" "${changes[@]}" --kill 1 -- three.pt
+/usr/bin/python3 - <<'P' || fail "what three_lines.py saved after its loop: $(ls)"
+import torch
+saved = torch.load("three.pt")  # 200 steps: the rate was halved four times. BatchNorm counts them, too.
+assert saved["steps"] == 200 and saved["lr"] == 1e-3 / 16 and saved["model"]["1.num_batches_tracked"] == 200, saved
+P
 
 PYTHONPATH=$SOURCE/src/serve/python /usr/bin/python3 "$training/packed_state.py" >packed 2>&1 || fail "packed_state.py: $(tail -3 packed)"
 
@@ -57,6 +62,12 @@ has err "refused.py:3: cannot be made elastic: sharded parameters"
 has err "refused.py:7: cannot be made elastic: torch.distributed.all_reduce by hand"
 has err "refused.py:8: cannot be made elastic: torch.distributed.new_group by hand"
 expect 2 train rehearse "$training/accumulates.py"; has err "accumulates.py:10"
+# wrong NAME TEXT: wrong.py NAME is refused at the line that ends with "# Name.", with TEXT.
+wrong() {
+  expect 2 train run "$training/wrong.py" -- "$1"
+  has err "wrong.py:$(grep -n "# ${1^}\.$" "$training/wrong.py" | cut -d: -f1): "; has err "$2"
+}
+wrong leaves "left in the middle of a step"
 printf 'import torch\nprint("ran")\nraise ValueError("a bug of the script")\n' >bug.py
 expect 3 train run bug.py; has err "a bug of the script"
 printf 'x = (\n' >syntax.py

@@ -18,8 +18,8 @@ import torch.distributed as dist
 import torch.utils.data as data
 from torch.optim import lr_scheduler
 
-from . import inspect_script
-from .errors import Refused, refuse
+from . import inspect_script, state
+from .errors import Refused, refuse, users_line
 from .trainer import Trainer, scramble, seed_everything
 
 _runner = None
@@ -38,6 +38,16 @@ class Rank(int):
     @staticmethod
     def now():
         return _runner.rank()
+
+    # A copy, as in a checkpoint, is a number and no longer follows the rank.
+    def __reduce__(self):
+        return int, (Rank.now(),)
+
+    def __copy__(self):
+        return Rank.now()
+
+    def __deepcopy__(self, memo):
+        return Rank.now()
 
 
 def _live(name):
@@ -59,7 +69,16 @@ for _name in (
 
 
 class RankText(str):
-    """The value of RANK in the environment; int() of it is a Rank."""
+    """The value of RANK in the environment; int() of it is a Rank. A copy is a text."""
+
+    def __reduce__(self):
+        return str, (str.__str__(self),)
+
+    def __copy__(self):
+        return str.__str__(self)
+
+    def __deepcopy__(self, memo):
+        return str.__str__(self)
 
 
 class _Environment(dict):
@@ -221,7 +240,7 @@ class Runner:
     def _extra(self):
         # One that has just got its state, as from a checkpoint, passes on where that stands and not where the script is.
         return {
-            "schedulers": [s.state_dict() for s in self.schedulers],
+            "schedulers": [state.without_functions(s.state_dict()) for s in self.schedulers],
             "loops": dict(self.received["loops"] if self.behind else self.loops),
             "epoch": dict(self.received["epoch"] if self.behind else self.epoch),
         }
@@ -301,8 +320,11 @@ class Runner:
                                "batches cannot be made elastic; use a larger batch")  # fmt: skip
                     self.micro = None
         except GeneratorExit:
-            if self.micro is not None and self.stepped and not self.committed and not self.micro[1]:
-                raise Refused("cannot be made elastic: the training loop was left in the middle of a step") from None
+            # What is raised while a generator is closed goes nowhere.
+            if self.micro is not None and not self.committed and (self.stepped or at > 0):
+                _give_up(job.link, "refused", "%s: cannot be made elastic: the training loop was left in the middle "
+                         "of a step; leave it between two epochs" % users_line(), 2)  # fmt: skip
+                os._exit(2)
             raise
         finally:
             self.micro = None
