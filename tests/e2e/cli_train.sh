@@ -55,6 +55,10 @@ expect 0 train run "$training/recipes.py" --workers 2 --checkpoint job.state -- 
   --optimizer adamw --schedule warmup --epochs 6
 [[ -n $whole && $(grep -o "digest .*" out) == "$whole" ]] || fail "not $whole: $(tail -1 out)"
 grep -q "epoch 0 loss" out && fail "it began from the start"
+expect 2 train run "$training/recipes.py" --logical-workers 4 --checkpoint job.state -- --optimizer adamw --schedule warmup
+has err "is of 8 logical workers; this job has 4"
+expect 2 train run "$training/recipes.py" --checkpoint job.state -- --optimizer adamw
+has err "schedulers of learning rates; the script has made 0"
 
 # What cannot be made elastic is refused with its line; nothing has run by then.
 expect 2 train rehearse "$training/refused.py"
@@ -68,6 +72,9 @@ wrong() {
   has err "wrong.py:$(grep -n "# ${1^}\.$" "$training/wrong.py" | cut -d: -f1): "; has err "$2"
 }
 wrong leaves "left in the middle of a step"
+wrong early "a scheduler that is stepped before the optimizer"
+wrong another "an optimizer of another model"
+wrong outside "parameters outside of the model"
 printf 'import torch\nprint("ran")\nraise ValueError("a bug of the script")\n' >bug.py
 expect 3 train run bug.py; has err "a bug of the script"
 printf 'x = (\n' >syntax.py

@@ -246,6 +246,9 @@ class Runner:
         }
 
     def _restore(self, extra):
+        if len(self.schedulers) != len(extra["schedulers"]):
+            refuse("the state that was received has %d schedulers of learning rates; the script has made %d"
+                   % (len(extra["schedulers"]), len(self.schedulers)))  # fmt: skip
         for scheduler, kept in zip(self.schedulers, extra["schedulers"]):
             scheduler.load_state_dict(kept)
         self.received = extra
@@ -369,7 +372,9 @@ class Runner:
         if closure is not None:
             refuse("cannot be made elastic: an optimizer step with a closure")
         if self.optimizer is not None and optimizer is not self.optimizer:
-            return real(optimizer)  # Of another model, such as one that is not distributed.
+            if self.micro is not None:
+                refuse("cannot be made elastic: an optimizer of another model, stepped once a micro-batch")
+            return real(optimizer)
         if self.micro is None:
             refuse("optimizer.step() outside of a loop over a DataLoader with a DistributedSampler")
         if self.stepped:
@@ -407,6 +412,8 @@ class Runner:
     def scheduler_step(self, real, scheduler, *arguments, **named):
         if self.in_scheduler:
             return real(scheduler, *arguments, **named)
+        if self.micro is not None and not self.stepped:
+            refuse("cannot be made elastic: a scheduler that is stepped before the optimizer; step it afterwards")
         if self.behind or (self.micro is not None and not self.committed):
             return None  # The step is not complete, or the state that was received includes it.
         self.in_scheduler = True

@@ -200,6 +200,9 @@ class Trainer:
         for parameter in self.parameters:
             if not parameter.dtype.is_floating_point or parameter.is_sparse:
                 refuse("only dense floating-point parameters can be trained elastically")
+        of_model = {id(p) for p in model.parameters()}
+        if any(id(p) not in of_model for group in optimizer.param_groups for p in group["params"]):
+            refuse("cannot be made elastic: an optimizer that holds parameters outside of the model")
         double = any(p.dtype == torch.float64 for p in self.parameters)
         self._dtype = torch.float64 if double else torch.float32
         self._buffers = [b for b in model.buffers()]
@@ -318,6 +321,7 @@ class Trainer:
     def _state(self):
         return {
             "step": self.step,
+            "logical_workers": self.logical,
             "seed": self.base_seed,
             "extra": self.extra_state(),
             "model": self.model.state_dict(),
@@ -329,6 +333,14 @@ class Trainer:
 
     def _restore(self, block):
         received = state.unpack(block)
+        if received["logical_workers"] != self.logical:
+            refuse("the state that was received is of %d logical workers; this job has %d"
+                   % (received["logical_workers"], self.logical))  # fmt: skip
+        ours, theirs = ([len(g["params"]) for g in o["param_groups"]]
+                        for o in (self.optimizer.state_dict(), received["optimizer"]))  # fmt: skip
+        if ours != theirs:
+            refuse("the optimizer in the state that was received has groups of %s parameters; the script's has %s"
+                   % (theirs, ours))  # fmt: skip
         self.step, self.base_seed = received["step"], received["seed"]
         self.model.load_state_dict(received["model"])
         self.optimizer.load_state_dict(received["optimizer"])
