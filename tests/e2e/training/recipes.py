@@ -72,7 +72,9 @@ def train(epoch):
     model.train()
     sampler.set_epoch(epoch)
     total, count = 0.0, 0
-    for i, (inputs, labels) in enumerate(loader):
+    for i, (inputs, labels) in enumerate(loader, 1):
+        assert [at for at, _ in enumerate(_ for _ in range(3))] == [0, 1, 2]
+        assert 1 <= i <= len(loader)
         loss = loss_of(model(inputs), labels)
         optimizer.zero_grad()
         loss.backward()

@@ -425,7 +425,7 @@ class Runner:
 
 def _counted(iterable, start=0):
     """enumerate() whose numbers count steps in loops over the training loader."""
-    if not isinstance(iterable, types.GeneratorType) and not isinstance(iterable, DataLoader):
+    if _runner.micro is not None:  # Within the loop body.
         yield from builtins.enumerate(iterable, start)
         return
     for number, item in builtins.enumerate(iterable, start):
