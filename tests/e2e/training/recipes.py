@@ -52,6 +52,7 @@ y = (x @ torch.randn(32, 5, generator=generator)).argmax(1)
 dataset = TensorDataset(x, y)
 sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=True, seed=3)
 loader = DataLoader(dataset, batch_size=16, sampler=sampler, num_workers=arguments.helpers, drop_last=False)
+tests = DataLoader(TensorDataset(x[:200]), batch_size=16, sampler=DistributedSampler(x[:200], shuffle=False))
 loss_of = nn.CrossEntropyLoss()
 
 per_step = per_epoch = None
@@ -90,6 +91,7 @@ def train(epoch):
 def evaluate(epoch, loss):
     model.eval()
     with torch.no_grad():
+        assert sum(1 for _ in tests) == len(tests) == 13
         right = (model(x[:1000]).argmax(1) == y[:1000]).float().mean()
     print(f"epoch {epoch} loss {loss:.4f} right {right:.3f} lr {optimizer.param_groups[0]['lr']:.6f}", flush=True)
     if arguments.save:

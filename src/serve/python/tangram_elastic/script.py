@@ -132,6 +132,8 @@ class DataLoader(data.DataLoader):
     def __len__(self):
         if not self._elastic:
             return super().__len__()
+        if self is not _runner.loader and (not torch.is_grad_enabled() or _runner.evaluates()):
+            return -(-len(self.dataset) // self.batch_size)  # As __iter__ yields.
         samples = self.sampler.num_samples
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
@@ -218,6 +220,9 @@ class Runner:
 
     def trains(self):
         return bool(self.models) and self.models[0].training and bool(self.optimizers)
+
+    def evaluates(self):
+        return bool(self.models) and not self.models[0].training
 
     # ---- joining and state -------------------------------------------------------------------------------------------
     def ready(self):
