@@ -553,6 +553,8 @@ class Trainer:
         """The script has ended. Waits until the job has."""
         if self.link is None:
             return
+        if self._writing:
+            self._writing.join()  # The process ends, and with it the copy that is half written.
         self.link.send(done=self.step, state=self.checksum())
         self.link.waits = True
         with self._changed:
