@@ -11,14 +11,18 @@ if ! /usr/bin/python3 -c "import torch" 2>/dev/null; then
   exit
 fi
 
-# equal ARGUMENTS...: the script ends with the bits of one trainer, and no step is lost.
+# equal ARGUMENTS...: the script ends with the bits of one trainer, and no step is lost. All kills and stops happened.
 equal() {
+  local kills stops
+  kills=$(grep -oP -- "--kill \K\d+" <<<"$*") || kills=0
+  stops=$(grep -oP -- "--stop \K\d+" <<<"$*") || stops=0
   expect 0 train rehearse --output json "$@"
-  python3 - out <<'P' || fail "tangram train rehearse $*: $(head -c 900 out)"
+  python3 - out "$kills" "$stops" <<'P' || fail "tangram train rehearse $*: $(head -c 900 out)"
 import json, sys
 said = json.load(open(sys.argv[1]))
 assert said["equal"] is True and said["steps_lost"] == 0, said
 assert said["digest"] == said["reference_digest"] and len(said["digest"]) == 8, said
+assert (said["kills"], said["stops"]) == (int(sys.argv[2]), int(sys.argv[3])), said
 assert said["changes"] == 4 and said["states_different"] == 0 < said["states_compared"], said
 assert said["leave_ms"]["p50"] > 0 and said["join_ms"]["p99"] > 0, said
 P
