@@ -75,6 +75,8 @@ wrong() {
   expect 2 train run "$training/wrong.py" -- "$1"
   has err "wrong.py:$(grep -n "# ${1^}\.$" "$training/wrong.py" | cut -d: -f1): "; has err "$2"
 }
+sed "s/^    job.step.*/&; scheduler.step()/" "$training/three_lines.py" >three_wrong.py
+expect 2 train run three_wrong.py; has err "three_wrong.py:22: a scheduler that is stepped in a loop over batches()"
 wrong leaves "left in the middle of a step"
 wrong early "a scheduler that is stepped before the optimizer"
 wrong another "an optimizer of another model"

@@ -417,6 +417,8 @@ class Runner:
     def scheduler_step(self, real, scheduler, *arguments, **named):
         if self.in_scheduler:
             return real(scheduler, *arguments, **named)
+        if self.trainer.in_batches:
+            refuse("a scheduler that is stepped in a loop over batches(); give it to join(scheduler=)")
         if self.micro is not None and not self.stepped:
             refuse("cannot be made elastic: a scheduler that is stepped before the optimizer; step it afterwards")
         if self.behind or (self.micro is not None and not self.committed):

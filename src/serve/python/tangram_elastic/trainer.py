@@ -95,6 +95,7 @@ class Trainer:
         self.loss = None
         self.joined = False
         self.model = self.optimizer = None
+        self.in_batches = False  # The body of a loop over batches() runs.
         self.scheduler = None    # Of a loop over batches(): stepped once a step.
         self.extra_state = dict  # () -> dict, of the loop: epochs and schedulers.
         self.restore_extra = lambda extra: None
@@ -589,7 +590,11 @@ class Trainer:
                 at = k * per_step + logical * batch_size
                 if logical != 0:
                     self.reset_buffers()
-                yield collate([dataset[i] for i in order[at : at + batch_size]])
+                self.in_batches = True
+                try:
+                    yield collate([dataset[i] for i in order[at : at + batch_size]])
+                finally:
+                    self.in_batches = False
                 if self._now is not None:
                     refuse("a batch was not given to job.step(loss)")
 
@@ -601,7 +606,9 @@ class Trainer:
         self.micro_loss = float(loss.detach())
         self.collect(logical)
         if last and self.finish(self._step_optimizer) and self.scheduler is not None:
+            self.in_batches = False
             self.scheduler.step()
+            self.in_batches = True
 
     def _step_optimizer(self):
         type(self.optimizer).step(self.optimizer)
