@@ -42,6 +42,10 @@ class RehearsalDirector final : public TrainingObserver {
                                                        to_seconds(options_.limit), host_->job().step())};
       }
     }
+    if (host_->job().ending_lost()) {
+      return Error{ErrorCode::unavailable,
+                   "rank 0 died after the last step; what the script does after it may not have been done"};
+    }
     run_.seconds = to_seconds(host_->now() - begin);
     run_.steps = host_->job().step();
     run_.steps_lost = host_->job().steps_lost();

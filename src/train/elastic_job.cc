@@ -97,7 +97,9 @@ void ElasticJob::on_hello(TimePoint now, TrainerId id, std::int64_t step) {
   trainer.id = id;
   trainer.begins_with = step;
   trainer.heard = now;
-  trainers_.push_back(trainer);
+  // The job begins with the state of the first trainer, which is not to depend on who was quickest.
+  const bool starting = state_ == ElasticJobState::starting;
+  trainers_.insert(starting ? std::ranges::lower_bound(trainers_, id, {}, &Trainer::id) : trainers_.end(), trainer);
   progress_at_ = now;
   if (over() || any(Phase::finished)) return links_.stop(id);
   if (state_ == ElasticJobState::training) {

@@ -77,7 +77,7 @@ struct ElasticJobConfig {
   Duration silent_max = std::chrono::seconds(10);  // A trainer sends a sign of life four times a second.
   Duration build_max = std::chrono::seconds(20);   // To build a group; then a new generation is named.
   Duration fail_max = std::chrono::seconds(5);     // In a collective of a group that all others have dropped.
-  Duration stuck_max = std::chrono::minutes(30);   // Without any progress, those who lag are killed.
+  Duration stuck_max = std::chrono::hours(2);      // Without any progress, those who lag are killed.
   std::size_t keys_max = 65'536;                   // Of one generation. A group of n trainers needs about n * n.
 };
 
@@ -136,7 +136,7 @@ class ElasticJob {
   bool ending_lost() const { return ending_lost_; }
   // The last generation that a trainer has entered; generation 0 before.
   const TrainingGroup& current() const { return current_; }
-  // Live trainers, in the order of their hello.
+  // Live trainers: those that came while the job had not begun by number, the others in the order of their hello.
   std::vector<TrainerId> trainers() const;
   // Members of the current generation that have entered it, by rank.
   std::vector<TrainerId> training() const;

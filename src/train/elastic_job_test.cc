@@ -189,6 +189,24 @@ TEST_F(ElasticJobTest, TheJobIsDoneWhenRankZeroIs) {
   EXPECT_THAT(asked_.stopped_, ElementsAre(kFirst, kSecond));
 }
 
+TEST(ElasticJob, BeginsWithTheStateOfTheFirstTrainerWhoeverIsQuickest) {
+  AskedTrainers asked;
+  ElasticJob job({.ready_min = 3, .members_max = 2}, asked);
+  for (const TrainerId id : {kThird, kFirst, kSecond}) job.on_hello(kTimeZero, id, 0);
+  EXPECT_TRUE(asked.group_.restarts);
+  EXPECT_EQ(asked.group_.source, kFirst);
+  EXPECT_THAT(asked.group_.members, ElementsAre(kFirst, kSecond));
+}
+
+TEST_F(ElasticJobTest, TheEndingIsLostIfRankZeroDiesWhenTheOthersAreDone) {
+  train_two();
+  job_.on_done(now(), kSecond, 12);
+  EXPECT_FALSE(job_.ending_lost());
+  job_.on_gone(now(), kFirst);
+  EXPECT_EQ(job_.state(), ElasticJobState::done);
+  EXPECT_TRUE(job_.ending_lost());
+}
+
 TEST_F(ElasticJobTest, AKeyIsAnsweredWhetherItWasSetBeforeOrAfterTheQuestion) {
   train_two();
   const Generation generation = job_.current().generation;

@@ -170,7 +170,8 @@ Result<ExitCode> run_script(Session& session, const Options& options) {
   serve::RehearsalOptions run;
   TANGRAM_TRY(run.host, host_options(options, folder));
   run.host.show_output = true;
-  run.host.checkpoint = options.checkpoint;
+  // The script may change its folder.
+  if (!options.checkpoint.empty()) run.host.checkpoint = fs::absolute(options.checkpoint).string();
   run.host.checkpoint_every_s = options.checkpoint_every_s;
   run.workers = {workers.front()};
   run.reference = false;

@@ -52,6 +52,7 @@ y = (x @ torch.randn(32, 5, generator=generator)).argmax(1)
 dataset = TensorDataset(x, y)
 sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=True, seed=3)
 loader = DataLoader(dataset, batch_size=16, sampler=sampler, num_workers=arguments.helpers, drop_last=False)
+tests = DataLoader(TensorDataset(x[:200]), batch_size=16, sampler=DistributedSampler(x[:200], shuffle=False))
 loss_of = nn.CrossEntropyLoss()
 
 per_step = per_epoch = None
@@ -59,6 +60,8 @@ if arguments.schedule == "onecycle":
     per_step = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=arguments.epochs * len(loader))
 if arguments.schedule == "steps":
     per_epoch = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+if arguments.schedule == "multistep":
+    per_epoch = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], 0.5)
 if arguments.schedule == "warmup":
     warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=20)
     per_step = torch.optim.lr_scheduler.SequentialLR(
@@ -70,7 +73,9 @@ def train(epoch):
     model.train()
     sampler.set_epoch(epoch)
     total, count = 0.0, 0
-    for i, (inputs, labels) in enumerate(loader):
+    for i, (inputs, labels) in enumerate(loader, 1):
+        assert [at for at, _ in enumerate(_ for _ in range(3))] == [0, 1, 2]
+        assert 1 <= i <= len(loader)
         loss = loss_of(model(inputs), labels)
         optimizer.zero_grad()
         loss.backward()
@@ -86,6 +91,7 @@ def train(epoch):
 def evaluate(epoch, loss):
     model.eval()
     with torch.no_grad():
+        assert sum(1 for _ in tests) == len(tests) == 13
         right = (model(x[:1000]).argmax(1) == y[:1000]).float().mean()
     print(f"epoch {epoch} loss {loss:.4f} right {right:.3f} lr {optimizer.param_groups[0]['lr']:.6f}", flush=True)
     if arguments.save:

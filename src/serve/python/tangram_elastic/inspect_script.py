@@ -124,7 +124,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node):
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "int") and len(node.args) == 1:
+        most = {"enumerate": 2, "int": 1}.get(node.func.id, 0) if isinstance(node.func, ast.Name) else 0
+        if 1 <= len(node.args) <= most:
             node.func = ast.copy_location(ast.Name(id="__tangram_%s__" % node.func.id, ctx=ast.Load()), node.func)
         return node
 

@@ -18,8 +18,8 @@ import torch.distributed as dist
 import torch.utils.data as data
 from torch.optim import lr_scheduler
 
-from . import inspect_script
-from .errors import Refused, refuse
+from . import inspect_script, state
+from .errors import Refused, refuse, users_line
 from .trainer import Trainer, scramble, seed_everything
 
 _runner = None
@@ -38,6 +38,16 @@ class Rank(int):
     @staticmethod
     def now():
         return _runner.rank()
+
+    # A copy, as in a checkpoint, is a number and no longer follows the rank.
+    def __reduce__(self):
+        return int, (Rank.now(),)
+
+    def __copy__(self):
+        return Rank.now()
+
+    def __deepcopy__(self, memo):
+        return Rank.now()
 
 
 def _live(name):
@@ -59,7 +69,16 @@ for _name in (
 
 
 class RankText(str):
-    """The value of RANK in the environment; int() of it is a Rank."""
+    """The value of RANK in the environment; int() of it is a Rank. A copy is a text."""
+
+    def __reduce__(self):
+        return str, (str.__str__(self),)
+
+    def __copy__(self):
+        return str.__str__(self)
+
+    def __deepcopy__(self, memo):
+        return str.__str__(self)
 
 
 class _Environment(dict):
@@ -113,6 +132,8 @@ class DataLoader(data.DataLoader):
     def __len__(self):
         if not self._elastic:
             return super().__len__()
+        if self is not _runner.loader and (not torch.is_grad_enabled() or _runner.evaluates()):
+            return -(-len(self.dataset) // self.batch_size)  # As __iter__ yields.
         samples = self.sampler.num_samples
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
@@ -200,6 +221,9 @@ class Runner:
     def trains(self):
         return bool(self.models) and self.models[0].training and bool(self.optimizers)
 
+    def evaluates(self):
+        return bool(self.models) and not self.models[0].training
+
     # ---- joining and state -------------------------------------------------------------------------------------------
     def ready(self):
         return bool(self.models) and bool(self.optimizers)
@@ -221,12 +245,15 @@ class Runner:
     def _extra(self):
         # One that has just got its state, as from a checkpoint, passes on where that stands and not where the script is.
         return {
-            "schedulers": [s.state_dict() for s in self.schedulers],
+            "schedulers": [state.without_functions(s.state_dict()) for s in self.schedulers],
             "loops": dict(self.received["loops"] if self.behind else self.loops),
             "epoch": dict(self.received["epoch"] if self.behind else self.epoch),
         }
 
     def _restore(self, extra):
+        if len(self.schedulers) != len(extra["schedulers"]):
+            refuse("the state that was received has %d schedulers of learning rates; the script has made %d"
+                   % (len(extra["schedulers"]), len(self.schedulers)))  # fmt: skip
         for scheduler, kept in zip(self.schedulers, extra["schedulers"]):
             scheduler.load_state_dict(kept)
         self.received = extra
@@ -301,8 +328,11 @@ class Runner:
                                "batches cannot be made elastic; use a larger batch")  # fmt: skip
                     self.micro = None
         except GeneratorExit:
-            if self.micro is not None and self.stepped and not self.committed and not self.micro[1]:
-                raise Refused("cannot be made elastic: the training loop was left in the middle of a step") from None
+            # What is raised while a generator is closed goes nowhere.
+            if self.micro is not None and not self.committed and (self.stepped or at > 0):
+                _give_up(job.link, "refused", "%s: cannot be made elastic: the training loop was left in the middle "
+                         "of a step; leave it between two epochs" % users_line(), 2)  # fmt: skip
+                os._exit(2)
             raise
         finally:
             self.micro = None
@@ -347,7 +377,9 @@ class Runner:
         if closure is not None:
             refuse("cannot be made elastic: an optimizer step with a closure")
         if self.optimizer is not None and optimizer is not self.optimizer:
-            return real(optimizer)  # Of another model, such as one that is not distributed.
+            if self.micro is not None:
+                refuse("cannot be made elastic: an optimizer of another model, stepped once a micro-batch")
+            return real(optimizer)
         if self.micro is None:
             refuse("optimizer.step() outside of a loop over a DataLoader with a DistributedSampler")
         if self.stepped:
@@ -385,6 +417,10 @@ class Runner:
     def scheduler_step(self, real, scheduler, *arguments, **named):
         if self.in_scheduler:
             return real(scheduler, *arguments, **named)
+        if self.trainer.in_batches:
+            refuse("a scheduler that is stepped in a loop over batches(); give it to join(scheduler=)")
+        if self.micro is not None and not self.stepped:
+            refuse("cannot be made elastic: a scheduler that is stepped before the optimizer; step it afterwards")
         if self.behind or (self.micro is not None and not self.committed):
             return None  # The step is not complete, or the state that was received includes it.
         self.in_scheduler = True
@@ -396,7 +432,7 @@ class Runner:
 
 def _counted(iterable, start=0):
     """enumerate() whose numbers count steps in loops over the training loader."""
-    if not isinstance(iterable, types.GeneratorType) and not isinstance(iterable, DataLoader):
+    if _runner.micro is not None:  # Within the loop body.
         yield from builtins.enumerate(iterable, start)
         return
     for number, item in builtins.enumerate(iterable, start):

@@ -1,5 +1,6 @@
 """A training state as one block of bytes, so that a copy costs little more than copying its memory."""
 
+import copy
 import ctypes
 import io
 import os
@@ -7,6 +8,8 @@ import pickle
 import zlib
 
 import torch
+
+from .errors import Refused
 
 
 class _Slot:
@@ -17,15 +20,51 @@ class _Slot:
 
 
 _ALIGNMENT = 16
+_ADMITTED = {
+    (__name__, "_Slot"),
+    ("collections", "OrderedDict"),
+    ("collections", "Counter"),
+    ("collections", "defaultdict"),
+    ("builtins", "dict"),  # What a defaultdict makes.
+    ("builtins", "list"),
+    ("builtins", "int"),
+    ("builtins", "float"),
+    ("torch", "Size"),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes nothing but what training states consist of, so that no state can run code."""
+
+    def find_class(self, module, name):
+        if (module, name) in _ADMITTED or (module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)):
+            return super().find_class(module, name)
+        raise Refused("a training state holds a %s.%s; expected numbers, texts, tensors, lists, tuples and dicts"
+                      % (module, name))  # fmt: skip
+
+
+def without_functions(value):
+    """The state of a scheduler without its functions, such as OneCycleLR's: each trainer's scheduler has its own."""
+    if isinstance(value, dict):
+        items = {key: without_functions(item) for key, item in value.items() if not callable(item)}
+        return _with_items(value, items)
+    return [without_functions(item) for item in value] if isinstance(value, list) else value
+
+
+def _with_items(value, items):
+    """A dict like `value`, of its own type, with `items` at the same keys."""
+    if type(value) is dict:
+        return items
+    made = copy.copy(value)
+    dict.update(made, items)  # Not its own: Counter would add the counts.
+    return made
 
 
 def _walk(value, take):
     if isinstance(value, torch.Tensor):
         return take(value)
     if isinstance(value, dict):
-        return type(value)((key, _walk(item, take)) for key, item in value.items()) if type(value) is not dict else {
-            key: _walk(item, take) for key, item in value.items()
-        }
+        return _with_items(value, {key: _walk(item, take) for key, item in value.items()})
     if isinstance(value, list):
         return [_walk(item, take) for item in value]
     if type(value) is tuple:
@@ -63,7 +102,7 @@ def unpack(block):
     """What pack() was given. The tensors are views of `block`."""
     length = int(block[:8].view(torch.int64)[0])
     head = 16 + -(-length // _ALIGNMENT) * _ALIGNMENT
-    skeleton = pickle.loads(ctypes.string_at(block.data_ptr() + 16, length))
+    skeleton = _Unpickler(io.BytesIO(ctypes.string_at(block.data_ptr() + 16, length))).load()
 
     def give(value):
         if isinstance(value, _Slot):
@@ -72,7 +111,7 @@ def unpack(block):
                 count *= size
             return block[head + value.offset : head + value.offset + count].view(value.dtype).reshape(value.shape)
         if isinstance(value, dict):
-            return type(value)((key, give(item)) for key, item in value.items())
+            return _with_items(value, {key: give(item) for key, item in value.items()})
         if isinstance(value, list):
             return [give(item) for item in value]
         if type(value) is tuple:

@@ -95,6 +95,8 @@ class Trainer:
         self.loss = None
         self.joined = False
         self.model = self.optimizer = None
+        self.in_batches = False  # The body of a loop over batches() runs.
+        self.scheduler = None    # Of a loop over batches(): stepped once a step.
         self.extra_state = dict  # () -> dict, of the loop: epochs and schedulers.
         self.restore_extra = lambda extra: None
         self.clips = []
@@ -124,7 +126,7 @@ class Trainer:
         self.micro_loss = 0.0
         path = os.environ.get("TANGRAM_ELASTIC_SOCKET")
         if path:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+            os.environ["GLOO_SOCKET_IFNAME"] = "lo"
             self.link = Link(path, self.id, self._on_message)
             self.link.start()
 
@@ -199,6 +201,9 @@ class Trainer:
         for parameter in self.parameters:
             if not parameter.dtype.is_floating_point or parameter.is_sparse:
                 refuse("only dense floating-point parameters can be trained elastically")
+        of_model = {id(p) for p in model.parameters()}
+        if any(id(p) not in of_model for group in optimizer.param_groups for p in group["params"]):
+            refuse("cannot be made elastic: an optimizer that holds parameters outside of the model")
         double = any(p.dtype == torch.float64 for p in self.parameters)
         self._dtype = torch.float64 if double else torch.float32
         self._buffers = [b for b in model.buffers()]
@@ -317,6 +322,7 @@ class Trainer:
     def _state(self):
         return {
             "step": self.step,
+            "logical_workers": self.logical,
             "seed": self.base_seed,
             "extra": self.extra_state(),
             "model": self.model.state_dict(),
@@ -328,6 +334,14 @@ class Trainer:
 
     def _restore(self, block):
         received = state.unpack(block)
+        if received["logical_workers"] != self.logical:
+            refuse("the state that was received is of %d logical workers; this job has %d"
+                   % (received["logical_workers"], self.logical))  # fmt: skip
+        ours, theirs = ([len(g["params"]) for g in o["param_groups"]]
+                        for o in (self.optimizer.state_dict(), received["optimizer"]))  # fmt: skip
+        if ours != theirs:
+            refuse("the optimizer in the state that was received has groups of %s parameters; the script's has %s"
+                   % (theirs, ours))  # fmt: skip
         self.step, self.base_seed = received["step"], received["seed"]
         self.model.load_state_dict(received["model"])
         self.optimizer.load_state_dict(received["optimizer"])
@@ -540,6 +554,8 @@ class Trainer:
         """The script has ended. Waits until the job has."""
         if self.link is None:
             return
+        if self._writing:
+            self._writing.join()  # The process ends, and with it the copy that is half written.
         self.link.send(done=self.step, state=self.checksum())
         self.link.waits = True
         with self._changed:
@@ -572,22 +588,32 @@ class Trainer:
                 self._now = (logical, logical == share[-1])
                 seed_everything(scramble(self.base_seed, self.step, logical))
                 at = k * per_step + logical * batch_size
-                yield collate([dataset[i] for i in order[at : at + batch_size]])
+                if logical != 0:
+                    self.reset_buffers()
+                self.in_batches = True
+                try:
+                    yield collate([dataset[i] for i in order[at : at + batch_size]])
+                finally:
+                    self.in_batches = False
                 if self._now is not None:
                     refuse("a batch was not given to job.step(loss)")
-        self.done()
 
     def backward(self, loss):
         """One step of a loop over batches()."""
         (logical, last), self._now = self._now, None
         self.optimizer.zero_grad(set_to_none=True)
-        if logical != 0:
-            self.reset_buffers()
         loss.backward()
         self.micro_loss = float(loss.detach())
         self.collect(logical)
-        if last:
-            self.finish(lambda: type(self.optimizer).step(self.optimizer))
+        if last and self.finish(self._step_optimizer) and self.scheduler is not None:
+            self.in_batches = False
+            self.scheduler.step()
+            self.in_batches = True
+
+    def _step_optimizer(self):
+        type(self.optimizer).step(self.optimizer)
+        if hasattr(self.optimizer, "_step_count"):  # With which a scheduler makes sure that it follows the optimizer.
+            self.optimizer._step_count += 1
 
 
 class _Job:
@@ -618,10 +644,12 @@ class _Job:
 
 
 def join(model, optimizer, logical_workers=8, scheduler=None):
+    """`scheduler` is stepped once a step; the script does not step it."""
     from . import script
 
     trainer = script.trainer() or Trainer(int(os.environ.get("TANGRAM_LOGICAL_WORKERS", logical_workers)))
-    give = (lambda: {"scheduler": scheduler.state_dict()}) if scheduler else None
+    give = (lambda: {"scheduler": state.without_functions(scheduler.state_dict())}) if scheduler else None
     take = (lambda extra: scheduler.load_state_dict(extra["scheduler"])) if scheduler else None
+    trainer.scheduler = scheduler
     trainer.start(model, optimizer, give, take)
     return _Job(trainer)
