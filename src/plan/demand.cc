@@ -391,7 +391,9 @@ BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t s
     if (slow >= limit) break;
     // A batch larger than what arrives before its first request has to start would wait in vain. The smallest batch is
     // exempt, because a single request may need all of it.
-    if (batch > least && static_cast<double>(batch) > kGatherSlack * rate_per_s * (slo - slow)) break;
+    const bool gathers =
+        problem.options.full_batches || static_cast<double>(batch) <= kGatherSlack * rate_per_s * (slo - slow);
+    if (batch > least && !gathers) break;
     const double rate = static_cast<double>(processes) * static_cast<double>(batch) / seconds;
     // Candidates ascend, so of equal rates the smaller batch stays: it answers sooner.
     if (rate > best.rate_per_s) best = {batch, rate};

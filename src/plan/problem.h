@@ -59,7 +59,10 @@ struct PlanOptions {
   std::vector<std::int64_t> edges;  // Ascending; the longest input is added where they end below it.
   int buckets_max = 6;
   std::vector<std::int64_t> batches;  // Batch sizes to consider, ascending; empty: powers of two up to 256.
-  double demand_factor = 1;           // All rates are multiplied by it.
+  // Batches are as large as their own promise permits. Otherwise they are kept to what gathers while a request can
+  // wait, and on shared slices to what leaves the neighbours half of their time. Close to full load more gathers.
+  bool full_batches = false;
+  double demand_factor = 1;  // All rates are multiplied by it.
   // Share of a slice's memory that runs leave free: allocators fragment, and the peak of another day may be higher.
   // Looked at where the peak of a run and the memory of the slice are known.
   double memory_headroom = 0.08;

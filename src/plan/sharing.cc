@@ -680,23 +680,28 @@ std::optional<PlanAnswer> refuse_early(const Problem& problem) {
   return answer;
 }
 
-// ---- Finer buckets ----
+// ---- Other buckets and batches ----
 
 // With how many buckets sharing is tried again where a plan is not known to be best. Services that fill their slices
 // together also fill the batches of many buckets, which pad less.
 constexpr int kBucketsFine = 9;
 
-// The problem with finer buckets, where these are worth a second search: the queues are few, and some of them would be
-// divided more finely.
-std::optional<Problem> with_fine_buckets(const Problem& problem, const SharingSearch& coarse) {
-  if (problem.options.bucketing != Bucketing::chosen || coarse.size() > kQueuesExact) return {};
+// The problem with other buckets or batches that are worth a search of their own where the queues are few and the plan
+// is not known to be best: with finer buckets, if some queue would be divided more finely, and with full batches.
+std::vector<Problem> other_ways(const Problem& problem, const SharingSearch& usual) {
+  std::vector<Problem> ways;
+  if (problem.options.bucketing != Bucketing::chosen || usual.size() > kQueuesExact) return ways;
   Problem fine = problem;
   fine.options.buckets_max = std::max(fine.options.buckets_max, kBucketsFine);
   const auto demands = detail::queue_demands(detail::queue_problem(fine), detail::BucketChoice::cheapest);
+  bool finer = false;
   for (std::size_t q = 0; q < demands.size(); ++q) {
-    if (demands[q].edges.size() > coarse.demands()[q].edges.size()) return fine;
+    finer = finer || demands[q].edges.size() > usual.demands()[q].edges.size();
   }
-  return {};
+  if (finer) ways.push_back(std::move(fine));
+  ways.push_back(problem);
+  ways.back().options.full_batches = true;
+  return ways;
 }
 
 }  // namespace
@@ -750,21 +755,24 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
     if (const auto shared = search->search(bound, alone, price, least)) answer = search->answer_of(*shared);
     if (answer.status == PlanStatus::planned) price = answer.price;
   }
-  const auto finer = with_fine_buckets(problem, *search);
-  if (finer) {
-    auto fine = std::make_unique<SharingSearch>(*finer, detail::BucketChoice::cheapest);
-    fine->continue_after(*search);
-    const auto fine_bound = fine->bound();
-    const double fine_least = least_price(problem, fine_bound.price);
-    if (fine_bound.known && price > fine_least * (1 + detail::kSumTolerance)) {
-      if (const auto shared = fine->search(fine_bound, alone, price, fine_least)) {
-        answer = fine->answer_of(*shared);
-        std::swap(search, fine);
-        bound = fine_bound;
-        least = fine_least;
+  const auto ways = other_ways(problem, *search);
+  for (const Problem& way : ways) {
+    auto other = std::make_unique<SharingSearch>(way, detail::BucketChoice::cheapest);
+    other->continue_after(*search);
+    const auto other_bound = other->bound();
+    const double other_least = least_price(problem, other_bound.price);
+    if (other_bound.known && price > other_least * (1 + detail::kSumTolerance)) {
+      if (const auto shared = other->search(other_bound, alone, price, other_least)) {
+        answer = other->answer_of(*shared);
+        price = answer.price;
+        std::swap(search, other);
+        bound = other_bound;
+        least = other_least;
+      } else {
+        search->continue_after(*other);
       }
     }
-    asked += fine->asked();  // Of the search that is not used any more.
+    asked += other->asked();  // Of the search that is not used any more.
   }
   answer.certifications = asked + search->asked();
   if (answer.status != PlanStatus::planned) return answer;

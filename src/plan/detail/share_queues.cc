@@ -112,7 +112,7 @@ std::optional<double> alone_s(const QueueProblem& problem, std::size_t queue, co
 double batch_limit_s(const QueueProblem& problem, std::span<const std::size_t> queues, std::span<const Demand> demands,
                      std::span<const double> loads_s, std::size_t own, std::size_t kind) {
   double limit = std::numeric_limits<double>::infinity();
-  for (std::size_t q = 0; q < queues.size(); ++q) {
+  for (std::size_t q = 0; q < queues.size() && !problem.problem.options.full_batches; ++q) {
     if (q == own) continue;
     const double slo = to_seconds(service_of(problem, queues[q]).slo.latency);
     const double alone = alone_s(problem, queues[q], demands[q], kind).value_or(slo) + loads_s[q];
