@@ -1,9 +1,11 @@
-// The verbs and their options as plain data, for everything that describes them: help, the reference page, and the
-// completion of shells. It is read off the parser itself, so none of them can go stale.
+// The verbs and their options as plain data, for everything that describes them: help, the reference page, manual pages
+// and the completion of shells. It is read off the parser itself, so none of them can go stale.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "base/result.h"
 
 namespace tangram::cli {
 
@@ -46,8 +48,25 @@ struct CommandTree {
   std::vector<VerbTree> verbs;      // In the order of verbs.def.
 };
 
+inline constexpr const char* kWhatItIs = "Tangram plans, serves and shares GPUs that are cut into MIG slices.";
+
 // `tangram geometry [OPTIONS] [TYPE]`
 std::string usage_line(const VerbTree& verb);
+// "-o, --to FILE", or "FILE..." for a repeated positional argument.
+std::string option_term(const OptionInfo& option);
+// The description, with the allowed values if they are few, and the default.
+std::string option_meaning(const OptionInfo& option);
+
+// The three parts of a verb's options. Every option belongs to exactly one of them.
+bool is_argument(const OptionInfo& option);
+bool is_own(const OptionInfo& option);
+bool is_common(const OptionInfo& option);
+
+// A part of `tree`. Errors: there is no such verb; they name one that is spelled alike.
+Result<const VerbTree*> find_verb(const CommandTree& tree, const std::string& name);
+
+// The groups in the order in which verbs first name them, which is the order of verbs.def.
+std::vector<std::string> groups_of(const CommandTree& tree);
 
 // An environment variable that the program reads.
 struct Variable {

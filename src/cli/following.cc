@@ -169,7 +169,8 @@ Result<std::optional<control::RecutClock>> emulated_cuts(const FollowingOptions&
                                            from_seconds(options.load_s / options.speed)));
 }
 
-Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const FollowingOptions& options) {
+Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const FollowingOptions& options,
+                                                     const host::ServiceManager& manager) {
   if (options.state.empty()) return std::unique_ptr<host::StateStore>();
   const InterruptGuard guard;
   bool told = false;
@@ -180,7 +181,11 @@ Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const Fol
       return Error{ErrorCode::unavailable,
                    options.state + ": another server uses this state folder; --standby waits until it has ended"};
     }
-    if (!std::exchange(told, true)) session.note("waiting for the server that uses " + options.state);
+    if (!std::exchange(told, true)) {
+      session.note("waiting for the server that uses " + options.state);
+      manager.ready("waiting for the server that uses " + options.state);
+    }
+    if (manager.watchdog()) manager.alive();
     std::this_thread::sleep_for(kStandbyPause);
   }
   return Error{ErrorCode::unavailable, "interrupted while waiting for another server"};

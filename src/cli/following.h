@@ -9,6 +9,7 @@
 #include "cli/program.h"
 #include "control/recut_clock.h"
 #include "host/log.h"
+#include "host/service_manager.h"
 #include "host/state_store.h"
 #include "lab/certify.h"
 #include "recut/live_gpus.h"
@@ -58,7 +59,9 @@ struct Following {
 
 // Opens the state folder; with --standby it waits until the server that uses it has ended. Null: there is no --state.
 // Errors: another server uses it, it cannot be used, or the wait was interrupted.
-Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const FollowingOptions& options);
+// The service manager hears that a standby is up, and that it is alive.
+Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const FollowingOptions& options,
+                                                     const host::ServiceManager& manager);
 // Plans for the start, or goes on with the plan of `store`, which may be null. That the fleet is too small is an
 // answer. Errors: a file is wrong, or a service has no rate to plan for.
 Result<Following> start_following(const FollowingOptions& options, const Workload& workload,

@@ -16,7 +16,6 @@
 namespace tangram::cli {
 namespace {
 
-constexpr const char* kWhatItIs = "Tangram plans, serves and shares GPUs that are cut into MIG slices.";
 // Longer lines are hard to read, even if the terminal is wider.
 constexpr int kHelpWidthMax = 100;
 // A longer term gets a line of its own, so that one long option does not push all texts to the right.
@@ -57,40 +56,16 @@ std::string heading(const std::string& text, const Terminal& terminal) {
   return "\n" + paint(terminal, Style::bold, text + ":") + "\n";
 }
 
-// "-o, --to FILE", or "FILE..." for a repeated positional argument.
-std::string term_of(const OptionInfo& option) {
-  if (option.positional()) return option.placeholder + (option.repeats ? "..." : "");
-  const std::string names = fmt::format("{}", fmt::join(option.names, ", "));
-  return option.placeholder.empty() ? names : names + " " + option.placeholder;
-}
-
-constexpr std::size_t kValuesShown = 6;  // More are left to completion and to the text itself.
-
-// The description, with the allowed values if they are few, and the default.
-std::string text_of(const OptionInfo& option) {
-  std::string text = option.description;
-  if (!option.values.empty() && option.values.size() <= kValuesShown) {
-    text += fmt::format(" One of {}.", fmt::join(option.values, ", "));
-  }
-  if (!option.default_text.empty()) text += fmt::format(" Default: {}.", option.default_text);
-  return text;
-}
-
 // The options for which `keep` is true, under a heading; nothing at all if there are none.
 template <typename Keep>
 std::string section(const std::string& title, const std::vector<OptionInfo>& options, const Terminal& terminal,
                     Keep keep) {
   std::vector<Entry> entries;
   for (const auto& option : options) {
-    if (keep(option)) entries.push_back({term_of(option), text_of(option)});
+    if (keep(option)) entries.push_back({option_term(option), option_meaning(option)});
   }
   return entries.empty() ? "" : heading(title, terminal) + entries_text(entries, terminal);
 }
-
-// The three parts of a verb's options. Every option belongs to exactly one of them.
-bool is_argument(const OptionInfo& option) { return option.positional(); }
-bool is_own(const OptionInfo& option) { return !option.positional() && !option.common; }
-bool is_common(const OptionInfo& option) { return option.common; }
 
 std::string examples_text(const std::vector<Example>& examples, const Terminal& terminal) {
   std::string result = heading("Examples", terminal);
@@ -109,15 +84,6 @@ std::vector<Entry> exit_code_entries() {
   return entries;
 }
 
-// The groups in the order in which verbs first name them, which is the order of verbs.def.
-std::vector<std::string> groups_of(const CommandTree& tree) {
-  std::vector<std::string> groups;
-  for (const auto& verb : tree.verbs) {
-    if (std::ranges::find(groups, verb.info.group) == groups.end()) groups.push_back(verb.info.group);
-  }
-  return groups;
-}
-
 // A "|" would end the cell of a Markdown table.
 std::string escape_cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
@@ -129,7 +95,7 @@ std::string markdown_table(const std::string& title, const std::vector<OptionInf
   std::string rows;
   for (const auto& option : options) {
     if (!keep(option)) continue;
-    rows += fmt::format("| `{}` | {} |\n", escape_cell(term_of(option)), escape_cell(text_of(option)));
+    rows += fmt::format("| `{}` | {} |\n", escape_cell(option_term(option)), escape_cell(option_meaning(option)));
   }
   return rows.empty() ? "" : fmt::format("\n| {} | Meaning |\n|---|---|\n{}", title, rows);
 }

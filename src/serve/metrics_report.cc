@@ -68,6 +68,11 @@ constexpr std::array kServiceFamilies{
         [](PrometheusText& out, const char* name, const ServiceRow& row) {
           out.sample(name, row.labels, row.tally.attainment.ratio(row.world.time()));
         }},
+    ServiceFamily{"tangram_slo_promised_ratio", "gauge", "Share of the requests that is promised to be in time.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    const auto& services = row.world.scheduler().state().deployment.services;
+                    out.sample(name, row.labels, services[row.model.service.index()].slo.percentile / 100);
+                  }},
     ServiceFamily{"tangram_requests_total", "counter", "Requests that ended, by outcome.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     write_outcomes(out, name, row.labels, row.tally.outcomes);
@@ -311,6 +316,8 @@ void follow_metrics(PrometheusText& out, const LiveWorld& world, const Follower&
   one("tangram_follow_moves_undone_total", "counter", "Moves that were taken back.", report.moves_undone);
   one("tangram_follow_plans_refused_total", "counter", "Times that the fleet could not carry what was wanted.",
       report.plans_refused);
+  one("tangram_follow_devices_lost", "gauge", "Devices that are lost and planned around.",
+      static_cast<double>(report.lost.size()));
   out.family("tangram_follow_state", "gauge", "1 for the state that following is in.");
   for (const auto state : control::kFollowStates) {
     out.sample("tangram_follow_state", label("state", state), report.state == state ? 1.0 : 0.0);

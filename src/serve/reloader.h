@@ -73,6 +73,8 @@ class Reloader final : public ControlOwner {
   void begin_if_asked();
   // Looks again whether what was read can be applied. The thread of the world.
   void work(TimePoint now);
+  // A reload was begun and is not yet done. The thread of the world.
+  bool busy() const { return running_; }
   TimePoint next_due() const { return settling_ && !posted_ ? look_at_ : kTimeNever; }
   // Waits until nothing is being read.
   void join();

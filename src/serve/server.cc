@@ -180,6 +180,7 @@ bool Server::run() {
   listeners_->start();
   driver_ = std::this_thread::get_id();
   world_->open_slices();
+  if (config_.manager.watchdog()) tell_alive_at_ = clock_.now();
   bool all_answered = false;
   // Ends when everything is answered or the deadline of the drain has passed.
   while (!(all_answered = drained()) && !(draining_ && clock_.now() >= drain_deadline_)) {
@@ -189,6 +190,7 @@ bool Server::run() {
     if (stop_asked_.exchange(false)) begin_drain();
     // Only one plan moves at a time. A reload that is requested meanwhile stays requested until the move has ended.
     if (!world_->scheduler().moving()) reloader_->begin_if_asked();
+    tell_manager();
     turn();
   }
   if (follower_ != nullptr) follower_->stop_preparing();
@@ -200,7 +202,7 @@ bool Server::run() {
 // One turn: sleep until something is due, then let each part work. Sockets are served by loop_.wait() itself.
 void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
-  until = std::min(until, reloader_->next_due());
+  until = std::min({until, reloader_->next_due(), tell_alive_at_});
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
   const bool follows = follower_ != nullptr && !draining_;
   if (follows) until = std::min(until, follower_->next_due());
@@ -214,6 +216,17 @@ void Server::turn() {
     world_->step(clock_.now());
   } while (listeners_->work(clock_.now()));
   if (told_ready_ && !draining_) watch_readiness();
+}
+
+// A reload that began and ended since the last turn is not told: there was nothing to wait for.
+void Server::tell_manager() {
+  if (told_ready_ && !draining_ && reloader_->busy() != told_reloading_) {
+    told_reloading_ = reloader_->busy();
+    told_reloading_ ? config_.manager.reloading() : config_.manager.ready("serving");
+  }
+  if (clock_.now() < tell_alive_at_) return;
+  config_.manager.alive();
+  tell_alive_at_ = clock_.now() + *config_.manager.watchdog();
 }
 
 // Not ready while no service can be served: every slice of every service is away. One service that cannot be says so
@@ -235,6 +248,7 @@ void Server::tell_ready() {
   executors_.end_first_start();
   gateway_->set_ready(true);
   listeners_->set_serving(true);
+  config_.manager.ready("serving");
   log_.write(host::LogLine(host::LogLevel::info, "ready").number("after_s", to_seconds(clock_.now())));
 }
 
@@ -253,6 +267,7 @@ void Server::begin_drain() {
   draining_ = true;
   drain_deadline_ = clock_.now() + config_.exit_timeout;
   gateway_->set_draining();
+  config_.manager.stopping();
   log_.write(host::LogLine(host::LogLevel::info, "draining")
                  .integer("in_flight", static_cast<std::int64_t>(world_->in_flight())));
   // Queued background requests are rejected, since they would delay the exit up to their deadlines. Everything else is

@@ -63,6 +63,8 @@ class Server {
   void tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes);
   // Waits until something happens or is due, and handles it.
   void turn();
+  // Tells the service manager of reloads, and that this thread still turns.
+  void tell_manager();
   // All slices of the first plan are ready: reports it to clients and to the log. Called once.
   void tell_ready();
   // Tells clients and probes when nothing can be served any more, and when it can again.
@@ -105,6 +107,8 @@ class Server {
   std::atomic<bool> stop_asked_{false};
   bool draining_ = false;
   bool told_ready_ = false;
+  bool told_reloading_ = false;
+  TimePoint tell_alive_at_ = kTimeNever;
   bool usable_ = true;  // Some service can be served.
   TimePoint drain_deadline_ = kTimeNever;
   sched::Roster roster_;                       // The services that are known. The thread of the world.

@@ -14,6 +14,7 @@
 #include "engines/executor.h"
 #include "engines/remote/remote_link.h"
 #include "host/log.h"
+#include "host/service_manager.h"
 #include "sched/recorder.h"
 #include "sched/roster.h"
 #include "sched/scheduler.h"
@@ -89,6 +90,7 @@ struct ServerConfig {
   std::optional<GpuCutOptions> gpu_cuts;
   std::string version;
   bool triton_metrics = false;
+  host::ServiceManager manager;  // Hears when the server is ready, reloads, ends, and that it is alive.
   host::LogLevel log_level = host::LogLevel::info;
   sched::RecordingSink recording;
   Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops.

@@ -1,7 +1,6 @@
 // `tangram help`: the same as --help, for users who type it as a verb.
 
 #include "cli/help.h"
-#include "base/text.h"
 #include "cli/program.h"
 
 namespace tangram::cli {
@@ -13,18 +12,10 @@ ExitCode run(Session& session, const CommandTree& tree, const std::string& name)
     session.print(program_help(tree, session.terminal));
     return ExitCode::done;
   }
-  // The names are also collected for the suggestion, in case none matches.
-  std::vector<std::string> names;
-  for (const auto& verb : tree.verbs) {
-    names.push_back(verb.info.name);
-    if (verb.info.name != name) continue;
-    session.print(verb_help(verb, session.terminal));
-    return ExitCode::done;
-  }
-  // The loop has returned if the verb exists, so `names` has all of them here.
-  const auto near = text::nearest(name, names);
-  return session.fail(
-      {ErrorCode::invalid, "unknown verb \"" + name + "\"" + (near ? "; did you mean " + *near + "?" : "")});
+  const auto verb = find_verb(tree, name);
+  if (!verb) return session.fail(verb.error());
+  session.print(verb_help(**verb, session.terminal));
+  return ExitCode::done;
 }
 
 }  // namespace

@@ -124,9 +124,9 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
 }
 
 // Reads services and run times, and plans for the fleet of --follow.
-Result<Served> load_following(Session& session, const Options& options) {
+Result<Served> load_following(Session& session, const Options& options, const host::ServiceManager& manager) {
   // First: a standby reads its files when its turn has come.
-  TANGRAM_TRY(auto store, open_state(session, options.following));
+  TANGRAM_TRY(auto store, open_state(session, options.following, manager));
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency, load_latency(options.latency));
   auto fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
@@ -489,6 +489,7 @@ Result<ExitCode> run(Session& session, Options options) {
   if (const char* folder = std::getenv("TANGRAM_STATE"); folder != nullptr && options.following.state.empty()) {
     options.following.state = folder;
   }
+  options.config.manager = host::ServiceManager::from_environment();
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
   TANGRAM_RETURN_IF_ERROR(check_following_options(options.following));
   if (options.plan.empty() != options.following.wanted()) {
@@ -502,7 +503,8 @@ Result<ExitCode> run(Session& session, Options options) {
         {ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"});
   }
   // From here to open() every error ends the program before a port is bound.
-  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options) : load(options));
+  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options, options.config.manager)
+                                                        : load(options));
   if (const auto& why = served.following.infeasible; !why.empty()) {
     session.note(why);
     return ExitCode::answer_is_no;
