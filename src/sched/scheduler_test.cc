@@ -420,6 +420,53 @@ TEST(PlanChange, DrainsCutsAndReloadsWithoutLosingARequest) {
   }
 }
 
+// The 1g at 1 leaves with the plan at 5 ms while its batch has ten minutes to go. After 50 ms it is stopped, which takes
+// 10 ms, and its request runs on the slice that stays, from 4 s on, when the first batch there has ended. It did nothing
+// wrong: no attempt is counted, of which there is none to lose.
+TEST(PlanChange, StopsABatchThatWouldHoldUpTheMove) {
+  auto config = one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {4s}}, {"2g", {6ms}}});
+  config.scheduler.drain_max = 50ms;
+  config.scheduler.retries_max = 0;
+  config.reality.run_time = [](const Batch& batch) {
+    return batch.slice == SliceId(1) ? std::optional<Duration>(10min) : batch.predicted;
+  };
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms});
+  sim.arrive({.at = 0ms});
+  sim.change_plan(5ms, {"1g@0 + 2g@2"});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {1}}));
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0, 1, 0}));
+  EXPECT_EQ(run.starts[2], 4s);
+  EXPECT_EQ(run.outcomes, (std::vector{kServed, kServed}));
+  EXPECT_EQ(std::ranges::count(run.log, "0.055000 stop slice 1"), 1);
+  EXPECT_EQ(std::ranges::count(run.log, "0.065000 reshape device 0 to 1g.10gb@0 + 2g.20gb@2"), 1);
+}
+
+// Its request has 300 ms, and the batch takes ten minutes. The scheduler looks at its slices every two seconds and stops
+// it; the request is rejected as too late, and the next one is served at once. A policy that answers late requests lets
+// the batch run until it counts as stuck.
+TEST(Stopping, EndsABatchOfWhichNoRequestCanBeAnsweredInTime) {
+  for (const std::string policy : {"tangram", "fifs"}) {
+    auto config = one_service_cluster(policy, {"1g@0"}, {{"1g", {200ms}}});
+    config.scheduler.stuck_factor = 30;  // Stuck after 6 s.
+    config.reality.run_time = [](const Batch& batch) {
+      return batch.members.front()->id == RequestId(0) ? std::optional<Duration>(10min) : batch.predicted;
+    };
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 300ms});
+    sim.arrive({.at = 3s, .deadline = 3500ms});
+    const auto run = sim.run();
+    const bool gives_up = policy == "tangram";
+    EXPECT_EQ(run.outcomes[0], gives_up ? kRejected : OutcomeKind::failed) << policy;
+    EXPECT_EQ(run.outcomes[1] == kServed, gives_up) << policy;
+    EXPECT_EQ(sim.resolved_at(0) == 2010ms, gives_up) << policy;
+    if (gives_up) {
+      EXPECT_EQ(sim.outcome(0).reason, RejectReason::too_late);
+    }
+  }
+}
+
 // Devices move one after the other: while the first is cut the second serves.
 TEST(PlanChange, MovesOneDeviceAtATime) {
   SimFixture sim(one_service_cluster("fifs", {"7g@0", "7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}}));

@@ -114,6 +114,7 @@ class LiveWorld final : private sched::World {
   TimePoint now() const override { return now_; }
   void wake_at(TimePoint when) override { wake_at_ = when; }
   void launch(const sched::Batch& batch) override;
+  void stop(SliceId slice, bool must) override;
   void restart(SliceId slice) override;
   void reshape(DeviceId device, const Layout& target) override;
   void lend(SliceId) override {}
@@ -125,7 +126,8 @@ class LiveWorld final : private sched::World {
   // Passes one event to the scheduler. Requires that it is due.
   void handle(const WorldEvent& event);
   // A batch has ended. Its members are answered by the scheduler, or run again; ignores a batch that was given up.
-  void complete(SliceId slice, BatchId batch, bool ok);
+  enum class BatchEnd : std::uint8_t { done, failed, stopped };
+  void complete(SliceId slice, BatchId batch, BatchEnd how);
   // A slice has stopped working.
   void lost(SliceId slice);
   // The answer to restart(), or to the start of a slice of the device that is being re-cut.
