@@ -64,8 +64,8 @@ void Recorder::write_arrival(const Request& r) {
                           r.samples, r.size, count_of(r.deadline)});
 }
 
-// The last number: 1 for a batch that succeeded, 0 for one that failed, 2 for one that found no room, 3 for one that was
-// stopped.
+// The last number: 1 for a batch that succeeded, 0 for one that failed, 2 for one that found no room, 3 for one that
+// was stopped.
 void Recorder::write_done(const BatchDone& done) {
   const int how = done.ok ? 1 : done.stopped ? 3 : done.rejected_upstream ? 2 : 0;
   write_event("done", {done.slice.value(), static_cast<std::int64_t>(done.batch.value()), how});

@@ -143,7 +143,8 @@ void Scheduler::place_stopped(const std::vector<Waiting*>& requests) {
     const Request& request = waiting->request;
     const DeployedService& service = view_.service(request.queue);
     if (is_background(request)) {
-      background_.ending() ? resolver_.reject(waiting, RejectReason::no_capacity) : dispatcher_.place_or_reject(waiting);
+      background_.ending() ? resolver_.reject(waiting, RejectReason::no_capacity)
+                           : dispatcher_.place_or_reject(waiting);
     } else if (dispatcher_.gives_up() && view_.last_deadline(request) <= state_.now) {
       resolver_.reject_late(waiting);
     } else if (!service.takes(waiting->bucket, request.samples)) {
@@ -408,8 +409,8 @@ void Scheduler::drain(const MoveStep& step) {
     }
   }
   // Batches that run on have a limit, so that one long batch does not hold up the whole move.
-  const bool running = std::ranges::any_of(
-      step.leaving, [&](SliceId id) { return view_.slice(id).status == SliceStatus::busy; });
+  const bool running =
+      std::ranges::any_of(step.leaving, [&](SliceId id) { return view_.slice(id).status == SliceStatus::busy; });
   if (running) drained_by_ = state_.now + config_.drain_max;
   // All have left before the first queue is placed elsewhere, or it might be bound to one that leaves next.
   state_.count_capacity();

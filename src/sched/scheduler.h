@@ -179,8 +179,8 @@ class Scheduler {
   BatchRunner runner_;
   BackgroundRunner background_;
   Dispatcher dispatcher_;
-  std::optional<Move> move_;         // A plan that is being put in place.
-  TimePoint watch_at_ = kTimeNever;  // When to look for stuck slices; never while none is busy.
+  std::optional<Move> move_;           // A plan that is being put in place.
+  TimePoint watch_at_ = kTimeNever;    // When to look for stuck slices; never while none is busy.
   TimePoint drained_by_ = kTimeNever;  // When batches of slices that leave are stopped; never while none drains.
   TimePoint wake_asked_ = kTimeNever;
 };

@@ -63,12 +63,12 @@ struct SliceState {
   ServiceId batch_service;
   std::uint32_t batch_bucket = 0;  // The number of buckets after a change of plan that no longer has its bucket.
   std::int32_t batch_samples = 0;
-  bool batch_cold = false;              // Its model had to be loaded, ...
-  Duration batch_load{};                // ... in this time; zero: not known.
+  bool batch_cold = false;                 // Its model had to be loaded, ...
+  Duration batch_load{};                   // ... in this time; zero: not known.
   StopAsked stop_asked = StopAsked::none;  // Of the running batch.
-  OnDemandModels on_demand;             // Models that are loaded now and need not be.
-  BoundQueue bound;                     // Requests that wait for this slice alone.
-  std::vector<const Request*> members;  // Of the running batch.
+  OnDemandModels on_demand;                // Models that are loaded now and need not be.
+  BoundQueue bound;                        // Requests that wait for this slice alone.
+  std::vector<const Request*> members;     // Of the running batch.
   SliceListKind listed = SliceListKind::none;
   std::uint32_t list_next = kNone;  // Neighbours in the list of the pool that it is in.
   std::uint32_t list_previous = kNone;
