@@ -285,6 +285,7 @@ void LiveWorld::launch(const sched::Batch& batch) {
   // does not list the service.
   const Duration expected =
       entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
+  run.planned = expected;
   const engines::BatchJob job{.batch = batch.id,
                               .service = batch.service,
                               .samples = batch.samples,
@@ -320,6 +321,8 @@ void LiveWorld::complete(SliceId slice, BatchId batch, BatchEnd how) {
   if (how == BatchEnd::done) {
     run->scatter_outputs();
     const std::int32_t samples = run->samples();
+    const auto speed = run->cold ? std::nullopt : speeds_.observe(slice, now_, took, run->planned);
+    if (speed && config_.on_speed) config_.on_speed(slice, model, speeds_.ratio(slice), *speed);
     if (config_.on_batch && !run->cold) config_.on_batch(slice, model, samples, run->size, took);
     const bool background = run->members.front()->background > 0;
     ledger_.count_batch({slice, model.service, samples, background, took});

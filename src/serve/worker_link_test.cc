@@ -441,8 +441,7 @@ TEST(WorkerLink, StopsABatchAndKeepsTheWorker) {
   const fs::path folder = fs::temp_directory_path() / ("tangram-link-stop-" + std::to_string(getpid()));
   fs::create_directories(folder);
   {
-    LinkBench bench("onnx", folder / "slow",
-                    {{{"x", Datatype::fp32, {kVariableAxis}}}, {{"y", Datatype::uint8, {2}}}});
+    LinkBench bench("onnx", folder / "slow", {{{"x", Datatype::fp32, {kVariableAxis}}}, {{"y", Datatype::uint8, {2}}}});
     std::ofstream(folder / "slow.onnx") << "input x float -1 -1\noutput y uint8 -1 2\nsteps 60000 10\n";
     ASSERT_TRUE(bench.start_worker(1));
     const auto process = bench.executor->process();

@@ -299,8 +299,7 @@ class Simulation final : public sched::World {
     if (runs_[event.index].batch != event.tag) return;  // The slice was lost or restarted meanwhile.
     const bool ok = event.kind == kBatchDone;
     end_batch(SliceId(event.index), ok);
-    recorded_.on_batch_done(
-        {SliceId(event.index), BatchId(event.tag), ok, false, event.kind == kBatchStopped});
+    recorded_.on_batch_done({SliceId(event.index), BatchId(event.tag), ok, false, event.kind == kBatchStopped});
   }
 
   // Requires a batch on the slice; ensures that there is none. Rows may run on after the last request; their busy time

@@ -508,7 +508,7 @@ void add_how(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--seed", options.seed, "The seed of arrivals, sizes and tensors.")
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--address", options.config.address, "The IP address of the server.")
+  verb.add_option("--address", options.config.address, "The server: a name or an IP address.")
       ->type_name("IP")
       ->capture_default_str();
   program.whole_number(
