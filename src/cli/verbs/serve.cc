@@ -674,7 +674,7 @@ void add_serve(Program& program) {
   verb.add_option("--address", options->config.address, "The address to listen on, or a name of this machine.")
       ->type_name("HOST");
   verb.add_option("--admin-address", options->config.admin_address, "The address of the metrics port, or a name.")
-      ->type_name("IP");
+      ->type_name("HOST");
   add_numbers(program, verb, *options);
   program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "The dispatch policy.")->type_name("P"),
                  sched::policy_names());
