@@ -117,6 +117,7 @@ class TimedWorld final : public sched::World {
   void launch(const sched::Batch& batch) override {
     events_.push(now_ + batch.predicted, sim::EventLane::completion, 0, batch.slice.value(), batch.id.value());
   }
+  void stop(SliceId, bool) override {}
   void restart(SliceId) override {}
   void reshape(DeviceId, const Layout&) override {}
   void lend(SliceId) override {}

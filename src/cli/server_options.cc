@@ -155,7 +155,7 @@ void add_caller_options(Program& program, Arguments& verb, CallerOptions& option
 }
 
 void add_server_options(Program& program, Arguments& verb, ServerOptions& options) {
-  verb.add_option("--address", options.address, "The IP address of the server.")->type_name("IP");
+  verb.add_option("--address", options.address, "The server: a name or an IP address.")->type_name("HOST");
   program.whole_number(verb.add_option("--port", options.port, "The metrics port of the server.")->type_name("N"), 1,
                        65535);
   program.offers_files(

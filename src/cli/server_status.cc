@@ -30,8 +30,12 @@ report::ServiceStatus service_status(const report::Json& s) {
 }
 
 report::SliceStatus slice_status(const report::Json& s) {
+  std::string status = s.at("status").get<std::string>();
+  // An older server does not send it.
+  if (s.value("slow", false))
+    status += fmt::format(", {:.1f}x slower than planned", s.at("real_over_planned").get<double>());
   return {.name = s.at("slice").get<std::string>(),
-          .status = s.at("status").get<std::string>(),
+          .status = std::move(status),
           .services = s.at("serves").get<std::vector<std::string>>(),
           .busy_share = s.at("busy_share").get<double>(),
           .batches = s.at("batches").get<std::uint64_t>(),

@@ -65,11 +65,27 @@ TEST(AskHttp, TellsAnAnswerThatIsCutOffFromNone) {
   }
 }
 
+// The machine may have an IPv6 address, too, at which nobody listens.
+TEST(AskHttp, TriesAllAddressesOfAName) {
+  const test::Listener listener;
+  std::thread server([&] {
+    const test::Peer peer = listener.accept();
+    peer.hear(4);
+    peer.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ::shutdown(peer.descriptor(), SHUT_WR);
+    peer.hear(1 << 20);
+  });
+  const auto answer = ask_http({.address = "localhost", .port = listener.endpoint().port, .timeout = 30s});
+  server.join();
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->body, "ok");
+}
+
 TEST(AskHttp, SaysThatNobodyListens) {
   HttpStage reached = HttpStage::asking;
-  HttpQuestion question{.address = "localhost", .port = 1};
-  EXPECT_EQ(ask_http(question, &reached).error().message,
-            "localhost:1: expected an IP address, such as 127.0.0.1; host names are not resolved");
+  HttpQuestion question{.address = "tangram.invalid", .port = 1};
+  EXPECT_THAT(ask_http(question, &reached).error().message,
+              HasSubstr("tangram.invalid:1: the machine \"tangram.invalid\" is not known: "));
   EXPECT_EQ(reached, HttpStage::connecting);
   question.address = "127.0.0.1";
   {

@@ -20,6 +20,7 @@
 #include "client/http_connection.h"
 #include "client/infer_message.h"
 #include "host/descriptor.h"
+#include "host/resolve.h"
 
 namespace tangram::client {
 namespace {
@@ -61,11 +62,6 @@ class HttpLoad {
     epoll_ctl(poll_.get(), EPOLL_CTL_ADD, timer_.get(), &event);
     target_.endpoint = {config.address, config.http_port};
     target_.server_name = config.server_name;
-    if (!host::is_numeric_address(config.address)) {
-      return Error{
-          ErrorCode::invalid,
-          fmt::format("{}: expected an IP address, such as 127.0.0.1; host names are not resolved", config.address)};
-    }
     // The same for every request, so they are formatted once.
     fields_ = fmt::format("Host: {}\r\n", target_.endpoint.text());
     for (const auto& header : config.headers) fields_ += header + "\r\n";
@@ -74,12 +70,25 @@ class HttpLoad {
       TANGRAM_TRY(auto made, host::TlsContext::for_client(*config.tls));
       target_.tls = std::move(made);
     }
-    auto first = connect();
+    auto first = connect_first();
     if (!first) {
       return Error{ErrorCode::unavailable, fmt::format("{}: {}", target_.endpoint.text(), first.error().message)};
     }
     idle_.push_back(*first);
     return Nothing{};
+  }
+
+  // Chooses the address that answers, so that no connection during the load asks the resolver.
+  Result<Connection*> connect_first() {
+    const LoadConfig& config = task_.config;
+    TANGRAM_TRY(const auto addresses, host::addresses_of(config.address));
+    if (target_.server_name.empty() && addresses.front() != config.address) target_.server_name = config.address;
+    for (const auto& address : addresses) {
+      target_.endpoint.address = address;
+      auto connection = connect();
+      if (connection || address == addresses.back()) return connection;
+    }
+    return Error{ErrorCode::unavailable, "no address"};  // There is at least one.
   }
 
   bool finished() {

@@ -5,16 +5,50 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
+
+#include "host/resolve.h"
 
 namespace tangram::client {
+namespace {
+
+// Where to connect to, in the order in which to try.
+Result<std::vector<host::Endpoint>> endpoints_of(const host::Endpoint& endpoint, StreamWaiting waiting) {
+  std::vector<host::Endpoint> endpoints{endpoint};
+  if (!endpoint.socket_path.empty() || waiting == StreamWaiting::never) return endpoints;
+  auto addresses = host::addresses_of(endpoint.address);
+  if (!addresses) return Error{ErrorCode::invalid, addresses.error().message};
+  endpoints.clear();
+  for (auto& address : *addresses) endpoints.push_back({.address = std::move(address), .port = endpoint.port});
+  return endpoints;
+}
+
+}  // namespace
 
 Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, Duration limit) {
   close();
   why_.clear();
   waits_ = waiting == StreamWaiting::always;
-  const auto address = host::socket_address(target.endpoint);
-  if (!address)
-    return Error{ErrorCode::invalid, "expected an IP address, such as 127.0.0.1; host names are not resolved"};
+  TANGRAM_TRY(const auto endpoints, endpoints_of(target.endpoint, waiting));
+  // A machine may have an address of each kind, of which the server listens at one.
+  Result<Nothing> connected = Nothing{};
+  for (const auto& endpoint : endpoints) {
+    connected = connect_to(endpoint, waiting, limit);
+    if (connected) break;
+  }
+  TANGRAM_RETURN_IF_ERROR(connected);
+  if (target.tls == nullptr) return Nothing{};
+  // The certificate must match the server's name, or its address if no name was given.
+  tls_ = host::TlsStream::connect(target.tls, socket_.get(),
+                                  target.server_name.empty() ? target.endpoint.address : target.server_name);
+  tls_->set_waiting(waits_);
+  return Nothing{};
+}
+
+Result<Nothing> Stream::connect_to(const host::Endpoint& endpoint, StreamWaiting waiting, Duration limit) {
+  const auto address = host::socket_address(endpoint);
+  if (!address) return Error{ErrorCode::invalid, "expected an IP address, such as 127.0.0.1, or the path of a socket"};
   const int flags = SOCK_STREAM | SOCK_CLOEXEC | (waiting == StreamWaiting::never ? SOCK_NONBLOCK : 0);
   socket_.reset(::socket(address->family(), flags, 0));
   if (!socket_.open()) return Error{ErrorCode::unavailable, std::strerror(errno)};
@@ -23,17 +57,10 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
   // In a stream that never waits, the connection is made in the background; the socket becomes writable when it is up.
   const bool connected = ::connect(socket_.get(), address->get(), address->length) == 0;
   const bool under_way = waiting == StreamWaiting::never && errno == EINPROGRESS;
-  if (!connected && !under_way) {
-    const Error error{ErrorCode::unavailable, std::strerror(errno)};
-    close();
-    return error;
-  }
-  if (target.tls == nullptr) return Nothing{};
-  // The certificate must match the server's name, or its address if no name was given.
-  tls_ = host::TlsStream::connect(target.tls, socket_.get(),
-                                  target.server_name.empty() ? target.endpoint.address : target.server_name);
-  tls_->set_waiting(waits_);
-  return Nothing{};
+  if (connected || under_way) return Nothing{};
+  const Error error{ErrorCode::unavailable, std::strerror(errno)};
+  close();
+  return error;
 }
 
 Result<Nothing> Stream::shake_hands(Duration limit) {

@@ -50,8 +50,9 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Connects, after closing what was open before. `limit` bounds each waiting call; zero waits as long as the kernel
-  // does. The error says only the reason ("Connection refused"), with ErrorCode::invalid for an address that is not in
-  // numbers: callers put the server's name in front.
+  // does. A name stands for all addresses that the resolver gives, which are tried in turn; in a stream that never
+  // waits, the address must be in numbers. The error says only the reason ("Connection refused"), with
+  // ErrorCode::invalid for an address that is none: callers put the server's name in front.
   Result<Nothing> open(const StreamTarget& target, StreamWaiting waiting, Duration limit = {});
   // Waits at most `limit` for the TLS handshake; immediate for a plain stream. Without this call the first
   // send_some() or receive_some() begins the handshake. Requires an open stream that may wait while connecting.
@@ -78,6 +79,8 @@ class Stream {
   const std::string& why() const { return why_; }
 
  private:
+  // Begins the connection to an address in numbers, or a Unix socket. Ensures a closed socket after an error.
+  Result<Nothing> connect_to(const host::Endpoint& endpoint, StreamWaiting waiting, Duration limit);
   Moved outcome(const host::TlsStream::Moved& moved);
   Moved outcome(ssize_t moved);
 

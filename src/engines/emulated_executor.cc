@@ -28,6 +28,7 @@ class EmulatedExecutor final : public Executor {
         static_cast<std::int64_t>(static_cast<double>((job.load + job.expected).count()) * config_.time_scale));
   }
 
+  bool stop(BatchId, bool) override { return true; }
   bool restart() override { return true; }
 
  private:

@@ -43,6 +43,8 @@ class ExecutorEvents {
   virtual ~ExecutorEvents() = default;
   // The answer to a start that returned nothing. `failure` is empty when all is well.
   virtual void on_done(SliceId slice, BatchId batch, std::string failure) = 0;
+  // The answer to a start whose batch was ended early by Executor::stop.
+  virtual void on_stopped(SliceId slice, BatchId batch) { on_done(slice, batch, "the batch was stopped"); }
   // The slice stopped working, for this reason; what ran there is not answered any more.
   virtual void on_lost(SliceId slice, std::string reason) = 0;
   // The answer to a restart that returned false.
@@ -62,6 +64,10 @@ class Executor {
   // Runs what was prepared. Returns how long it will take where that is known already: then the caller keeps the time,
   // and the outputs are there. Otherwise ExecutorEvents::on_done answers, exactly once.
   virtual std::optional<Duration> start(const BatchJob& job) = 0;
+  // Ends the batch that runs early, as soon as the executor can. `must`: in any case, if need be by ending the process
+  // that runs it, which leaves an executor that is not ready. True: the batch has ended, and nobody answers; only
+  // where start() has returned its time. Otherwise on_stopped answers, or on_done if it ends by itself before.
+  virtual bool stop(BatchId /*batch*/, bool /*must*/) { return false; }
   // Gives up what runs and makes the slice usable again. True: it is, at once; otherwise on_restarted answers.
   virtual bool restart() = 0;
   // False before the first restart of an executor that must load something before it can run.

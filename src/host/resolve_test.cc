@@ -16,6 +16,12 @@ TEST(Resolve, KnowsThisMachine) {
   EXPECT_TRUE(*found == "127.0.0.1" || *found == "::1") << *found;
 }
 
+TEST(Resolve, TakesBracketsOff) {
+  EXPECT_EQ(*addresses_of("[::1]"), std::vector<std::string>{"::1"});
+  EXPECT_FALSE(addresses_of("[localhost]"));
+  EXPECT_FALSE(addresses_of("[]"));
+}
+
 // RFC 6761 reserves `.invalid` for names that nobody has.
 TEST(Resolve, SaysThatANameIsNotKnown) {
   EXPECT_FALSE(resolve_host(""));

@@ -31,7 +31,7 @@ std::optional<SocketAddress> local_address(const std::string& path) {
 std::string Endpoint::text() const {
   if (!socket_path.empty()) return socket_path;
   // Brackets separate the colons of an IPv6 address from that of the port (RFC 3986 section 3.2.2).
-  const bool v6 = address.find(':') != std::string::npos;
+  const bool v6 = address.find(':') != std::string::npos && address.front() != '[';
   return fmt::format("{}{}{}:{}", v6 ? "[" : "", address, v6 ? "]" : "", port);
 }
 

@@ -53,4 +53,23 @@ std::vector<Confidence> confidence_of(const plan::Problem& problem, const plan::
   return list;
 }
 
+std::vector<Guess> guesses_of(const plan::Problem& problem, const plan::PlanAnswer& answer,
+                              const learn::FittedModel& model) {
+  std::vector<Guess> list;
+  for (const auto& service : answer.services) {
+    const auto asked = std::ranges::find(problem.workload.services, service.service, &Service::name);
+    Guess guess{service.service, {}};
+    for (const auto& group : service.groups) {
+      const auto* run = model.find(group.device_type, asked->model);
+      const auto estimate = model.estimate({group.device_type, group.mig_profile, asked->model, 1, 1, 1});
+      if (run == nullptr || !estimate || !estimate->guessed) continue;
+      const std::string slice = fmt::format("{} of {}{}", group.mig_profile, group.device_type,
+                                            run->assumed ? fmt::format(" (by {})", run->assumed->from) : "");
+      if (std::ranges::find(guess.slices, slice) == guess.slices.end()) guess.slices.push_back(slice);
+    }
+    if (!guess.slices.empty()) list.push_back(std::move(guess));
+  }
+  return list;
+}
+
 }  // namespace tangram::lab

@@ -27,4 +27,15 @@ struct Confidence {
 std::vector<Confidence> confidence_of(const plan::Problem& problem, const plan::PlanAnswer& answer,
                                       const learn::FittedModel& model);
 
+// The kinds of slices of a service of which no run time was measured: "3g.40gb of a100-80gb", or "1g.10gb of h100-80gb
+// (by a100-80gb)" where another device type was.
+struct Guess {
+  std::string service;
+  std::vector<std::string> slices;
+};
+
+// The services of `answer` that have such slices, in its order.
+std::vector<Guess> guesses_of(const plan::Problem& problem, const plan::PlanAnswer& answer,
+                              const learn::FittedModel& model);
+
 }  // namespace tangram::lab

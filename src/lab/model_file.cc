@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "learn/assume.h"
 #include "learn/fit.h"
 
 namespace tangram::lab {
@@ -107,6 +108,12 @@ struct ValidationRecord {
 // The same order as learn::Calibration: values are converted by number.
 enum class CalibrationName { own, borrowed, assumed };
 
+struct AssumedRecord {
+  std::string from;
+  double speed = 1;
+  double deviation = learn::kSpeedDeviationStated;
+};
+
 struct RunRecord {
   Located<std::string> device;
   std::string model;
@@ -122,7 +129,10 @@ struct RunRecord {
   double p99_log_spread = 0.05;
   Located<MemoryRecord> memory;
   std::vector<ValidationRecord> validation;
+  std::optional<AssumedRecord> assumed;
   Located<std::vector<RowRecord>> measured;
+
+  const std::string& measured_device() const { return assumed ? assumed->from : device.value; }
 };
 
 struct ModelRecord {
@@ -235,6 +245,15 @@ void describe(Visitor& v, ValidationRecord& c) {
 }
 
 template <typename Visitor>
+void describe(Visitor& v, AssumedRecord& c) {
+  v.about("Assumption", "The device type was not measured: it is taken to behave as another one.");
+  v.field("from", c.from, {.required = true}, "The device type of the formula and of all measurements.");
+  v.field("speed", c.speed, {.min = 0.001, .max = 1e3, .required = true}, "How many times as fast this one is.");
+  v.field("deviation", c.deviation, {.min = 0, .max = 10, .required = true},
+          "The standard deviation of the logarithm of the speed.");
+}
+
+template <typename Visitor>
 void describe(Visitor& v, RunRecord& c) {
   v.about("Fitted model", "One network on one device type.");
   v.field("device", c.device, {.required = true}, "Device type.");
@@ -253,6 +272,7 @@ void describe(Visitor& v, RunRecord& c) {
   v.field("p99_log_spread", c.p99_log_spread, {.min = 0, .max = 10}, "log(p99 / mean).");
   v.field("memory", c.memory, {.required = true}, "The estimate of its memory.");
   v.field("validation", c.validation, {}, "Cross-validation of the members.");
+  v.field("assumed", c.assumed, {}, "Present where another device type was measured instead of this one.");
   v.field("measured", c.measured, {.required = true, .items_min = 1}, "The measurements that it was fitted to.");
 }
 
@@ -336,6 +356,7 @@ RunRecord record_of(const FittedRun& run) {
   record.p99_log_spread = run.p99_log_spread;
   record.memory.value = record_of(run.memory);
   for (const auto& v : run.validation) record.validation.push_back({v.member, v.median_error, v.p90_error});
+  if (run.assumed) record.assumed = AssumedRecord{run.assumed->from, run.assumed->speed, run.assumed->deviation};
   for (const auto& m : run.measured) record.measured.value.push_back(record_of(m));
   return record;
 }
@@ -364,7 +385,8 @@ class ModelAssembler {
     run.calibration = static_cast<Calibration>(record.calibration);
     run.slice_drift = record.slice_drift;
     run.p99_log_spread = record.p99_log_spread;
-    run.memory = memory(record.memory, record.device.value);
+    run.memory = memory(record.memory, record.measured_device());
+    if (record.assumed) run.assumed = {record.assumed->from, record.assumed->speed, record.assumed->deviation};
     for (const auto& v : record.validation) run.validation.push_back({v.member, v.median_error, v.p90_error});
     for (const auto& row : record.measured.value) run.measured.push_back(measurement(row, record));
     const auto& r = record.residual;
@@ -444,7 +466,7 @@ class ModelAssembler {
   // A row of the fit as a measurement. Device and model are those of the run: they are not repeated in each row.
   Measurement measurement(const RowRecord& row, const RunRecord& record) {
     Measurement m;
-    m.device = record.device.value;
+    m.device = record.measured_device();
     m.model = record.model;
     m.mig_profile = row.mig_profile.value;
     m.batch = row.batch;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "learn/assume.h"
 #include "learn/fit.h"
 #include "learn/test_network.h"
 
@@ -42,6 +43,20 @@ void expect_refused(const std::string& text, const std::string& words) {
   const auto read = parse_model({"model.json", text});
   ASSERT_FALSE(read.ok());
   EXPECT_NE(read.error().message.find(words), std::string::npos) << read.error().message;
+}
+
+TEST(ModelFile, ReadsBackAnAssumedDevice) {
+  auto model = fitted("blend");
+  ASSERT_TRUE(learn::assume(*learn::parse_assumption("h100-80gb=a100-80gb*1.7"), model));
+  const auto text = write_model(model);
+  const auto read = parse_model({"model.json", text});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(write_model(*read), text);
+  const RunPoint point{"h100-80gb", "3g.40gb", "net", 24, 1, 1};
+  ASSERT_TRUE(read->estimate(point));
+  EXPECT_TRUE(read->estimate(point)->guessed);
+  EXPECT_EQ(read->estimate(point)->mean_ms, model.estimate(point)->mean_ms);
+  EXPECT_EQ(read->estimate(point)->high_ms, model.estimate(point)->high_ms);
 }
 
 TEST(ModelFile, WhatDoesNotBelongTogetherIsRefused) {

@@ -74,6 +74,7 @@ Measurements DriftDetector::refreshed() const {
     return std::ranges::any_of(served_, [&](const auto& entry) { return entry.first.first == target; });
   };
   for (const auto& run : model_->runs()) {
+    if (run.assumed) continue;
     const bool moves = served_target({run.device, run.model});
     for (Measurement m : run.measured) {
       const auto found = unused.find({target_of(m), candidate_of(m)});
@@ -91,6 +92,8 @@ Measurements DriftDetector::refreshed() const {
   }
   // Configurations that were served but never measured are new points.
   for (const auto& [key, served] : unused) {
+    const FittedRun* run = model_->find(key.first.device, key.first.model);
+    if (run != nullptr && run->assumed) continue;
     Measurement m;
     m.device = key.first.device;
     m.model = key.first.model;
@@ -104,6 +107,19 @@ Measurements DriftDetector::refreshed() const {
   return result;
 }
 
+std::vector<FittedRun> DriftDetector::assumed_runs() const {
+  std::vector<FittedRun> runs;
+  for (const auto& run : model_->runs()) {
+    if (!run.assumed) continue;
+    runs.push_back(run);
+    const Target target{run.device, run.model};
+    if (std::ranges::any_of(served_, [&](const auto& entry) { return entry.first.first == target; })) {
+      runs.back().assumed->speed /= ratio();
+    }
+  }
+  return runs;
+}
+
 void DriftDetector::restart(const FittedModel& model) {
   model_ = &model;
   slow_ = fast_ = 0;
@@ -112,7 +128,10 @@ void DriftDetector::restart(const FittedModel& model) {
 }
 
 Result<FittedModel> refit(const DriftDetector& detector, const Knowledge& knowledge, const FitOptions& options) {
-  return fit(detector.refreshed(), knowledge, options);
+  TANGRAM_TRY(auto fitted, fit(detector.refreshed(), knowledge, options));
+  std::vector<FittedRun> runs = fitted.runs();
+  for (auto& run : detector.assumed_runs()) runs.push_back(std::move(run));
+  return FittedModel(std::move(runs));
 }
 
 }  // namespace tangram::learn

@@ -33,6 +33,9 @@ class DriftDetector {
   // The measurements to refit from: configurations that were served since the drift began have their new mean, and all
   // others of the same target are scaled by ratio().
   Measurements refreshed() const;
+  // The runs of the model that are assumed from another device type, which no measurement renews: their speeds follow
+  // ratio() where they were served.
+  std::vector<FittedRun> assumed_runs() const;
   // Forgets what was observed, for the refitted model.
   void restart(const FittedModel& model);
 

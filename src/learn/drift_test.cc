@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "learn/assume.h"
 #include "learn/test_network.h"
 
 namespace tangram::learn {
@@ -49,6 +50,25 @@ TEST_F(DriftTest, FasterIsNoticedToo) {
 TEST_F(DriftTest, OneHiccupIsNotDrift) {
   EXPECT_FALSE(detector.observe({"a100-80gb", "1g.10gb", "net", 4, 1, 1}, 1e6));
   EXPECT_FALSE(detector.drifted());
+}
+
+// An H100 was assumed to be twice as fast and is half as fast as that. The refitted model says so, and the A100, which
+// was measured, stays.
+TEST(Drift, MovesTheSpeedOfAnAssumedDevice) {
+  const TestNetwork net;
+  FittedModel model = *fit(net.table(), {}, {});
+  ASSERT_TRUE(assume(*parse_assumption("h100-80gb=a100-80gb*2"), model));
+  DriftDetector detector(model, {});
+  const RunPoint there{"h100-80gb", "1g.10gb", "net", 4, 1, 1};
+  const RunPoint here{"a100-80gb", "1g.10gb", "net", 4, 1, 1};
+  const double ms = model.estimate(here)->mean_ms;
+  int served = 0;
+  while (served < 1000 && !detector.observe(there, ms)) ++served;
+  ASSERT_LT(served, 1000);
+  const auto moved = refit(detector, {}, {});
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_NEAR(moved->estimate(there)->mean_ms / ms, 1, 0.01);
+  EXPECT_NEAR(moved->estimate(here)->mean_ms / ms, 1, 0.01);
 }
 
 // Served were only batches to 16 on two profiles; the refitted model also moves 7g at batch 256 by a fifth.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "learn/assume.h"
 
 namespace tangram::learn {
 namespace {
@@ -54,13 +55,36 @@ double slices_beyond(std::span<const Observation> observations, const Features& 
                   log_outside(observations, &Features::bandwidth, features.bandwidth));
 }
 
+// An assumed device answers with the slice that comes nearest on the one that was measured. Its speed is a guess, whose
+// error adds to that of the forecast.
 std::optional<Estimate> FittedRun::estimate(const Candidate& candidate) const {
-  const auto features = features_of(device, candidate);
+  if (!assumed) return estimate_measured(candidate);
+  const auto profile = counterpart(device, candidate.mig_profile, assumed->from);
+  if (!profile) return std::nullopt;
+  Candidate there = candidate;
+  there.mig_profile = *profile;
+  auto estimate = estimate_measured(there);
+  if (!estimate) return std::nullopt;
+  const double log_ms = math::log(estimate->mean_ms / assumed->speed);
+  const double speed_width = math::normal_quantile((1 + coverage) / 2) * assumed->deviation;
+  const double p99_share = estimate->p99_ms / estimate->mean_ms;
+  set_interval(*estimate, log_ms, std::hypot(math::log(estimate->high_ms / estimate->mean_ms), speed_width));
+  estimate->p99_ms = estimate->mean_ms * p99_share;
+  estimate->throughput_per_s *= assumed->speed;
+  estimate->measured = false;
+  estimate->guessed = true;
+  return estimate;
+}
+
+std::optional<Estimate> FittedRun::estimate_measured(const Candidate& candidate) const {
+  const auto features = features_of(measured_device(), candidate);
   if (!features) return std::nullopt;
   Estimate estimate;
   const Forecast forecast = blended(*this, *features);
   const double beyond = slices_beyond(kriged.observations(), *features);
   estimate.beyond_slices = beyond > 0;
+  estimate.guessed =
+      std::ranges::none_of(measured, [&](const auto& m) { return m.mig_profile == candidate.mig_profile; });
   // Beyond the measured slices the error of the forecast and the drift add as independent deviations.
   set_interval(estimate, forecast.log_ms, interval_deviations * std::hypot(forecast.deviation, slice_drift * beyond));
   estimate.fits_probability = memory.fits_probability(candidate);

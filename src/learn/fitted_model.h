@@ -28,6 +28,7 @@ struct Estimate {
   double throughput_per_s = 0;       // Samples a second, of all processes together.
   bool measured = false;             // The point was measured; the estimate is its measurement.
   bool beyond_slices = false;        // The slice is larger or smaller than all that were measured.
+  bool guessed = false;              // No slice of this MigProfile was measured on this device type.
 };
 
 // How far the intervals can be trusted.
@@ -44,6 +45,15 @@ struct CrossValidation {
   double p90_error = 0;
 
   bool operator==(const CrossValidation&) const = default;
+};
+
+// A device type that was not measured is taken to behave as another one that was, only faster or slower.
+struct Assumed {
+  std::string from;      // The device type that was measured.
+  double speed = 1;      // So many times as fast.
+  double deviation = 0;  // Of the logarithm of `speed`: how far a model's own may be from it.
+
+  bool operator==(const Assumed&) const = default;
 };
 
 // Beyond the measured slices, latency is known no better than this power of the size of the slice, even if all measured
@@ -76,9 +86,16 @@ struct FittedRun {
   double p99_log_spread = 0.05;  // log(p99 / mean) of the runs themselves.
   MemoryBelief memory;
   std::vector<CrossValidation> validation;
+  // If set, `device` was not measured: all else is of `assumed->from`.
+  std::optional<Assumed> assumed = {};
 
+  // The device type of the measurements.
+  const std::string& measured_device() const { return assumed ? assumed->from : device; }
   // Nothing where the device has no such profile.
   std::optional<Estimate> estimate(const Candidate& candidate) const;
+
+ private:
+  std::optional<Estimate> estimate_measured(const Candidate& candidate) const;
 };
 
 // Models of any number of targets.

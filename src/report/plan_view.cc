@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "formats/plan_file.h"
+#include "learn/cautious.h"
 #include "plan/sharing.h"
 #include "report/mosaic.h"
 #include "report/number_text.h"
@@ -229,10 +230,26 @@ bool loads_on_demand(const plan::ServicePlan& service) {
 }
 
 // What the marks in the table of services mean.
+const lab::Guess* guess_of(const PlanStory& story, const std::string& service) {
+  const auto found = std::ranges::find(story.guesses, service, &lab::Guess::service);
+  return found == story.guesses.end() ? nullptr : &*found;
+}
+
+// The run times that guesses were planned with.
+std::string caution_text(const PlanStory& story) {
+  const double share = story.confidence_asked.value_or(learn::kGuessConfidence);
+  if (share <= 0.5) return "the mean that is predicted";
+  return fmt::format("times that {:.4g} % of such runs should keep", 100 * share);
+}
+
 std::string footnotes(const PlanStory& story, const std::string& pad) {
   std::string text;
   if (std::ranges::any_of(story.answer.services, loads_on_demand))
     text += pad + "* loaded on demand: the model is in host memory until a request needs it\n";
+  for (const auto& guess : story.guesses) {
+    text += fmt::format("{}~ {}: never measured on {}: planned with {}\n", pad, guess.service,
+                        text::join(guess.slices, ", "), caution_text(story));
+  }
   const AloneNotes alone(story);
   for (std::size_t i = 0; i < alone.reasons().size(); ++i) {
     text += fmt::format("{}[{}] shares no slice: {}\n", pad, i + 1, alone.reasons()[i]);
@@ -263,7 +280,7 @@ Table service_table(const PlanStory& story) {
                number_text(has_traffic(service) ? service.rate_per_s : 0),
                has_traffic(service) ? fmt::format("{:.0f} %", 100 * service.load_factor) : "no traffic",
                promise_text(service_of(story.problem, service.service)),
-               latency_text(slowest_run(story.problem, service)),
+               latency_text(slowest_run(story.problem, service)) + (guess_of(story, service.service) ? " ~" : ""),
                verdict ? latency_text(verdict->latency) : "-",
                {verdict ? percent_text(verdict->attainment) : "-", !verdict         ? Style::plain
                                                                    : verdict->holds ? Style::good
@@ -360,6 +377,8 @@ Json service_json(const PlanStory& story, std::size_t s) {
             {"cost", story.costs[s]},
             {"bound_share", service.price},
             {"shares_with", service.shares_with}};
+  const lab::Guess* guess = guess_of(story, service.service);
+  json["guessed_slices"] = guess == nullptr ? Json::array() : Json(guess->slices);
   json["certified"] = nullptr;
   if (service.verdict) {
     json["certified"] = certificate_json(*service.verdict);

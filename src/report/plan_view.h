@@ -25,6 +25,9 @@ struct PlanStory {
   std::vector<lab::Confidence> confidence = {};          // Empty where the model knows no intervals.
   std::vector<plan::Neighbours> neighbours = {};         // Where an explanation was asked for.
   bool explained = false;
+  std::vector<lab::Guess> guesses = {};  // Services of which some run times were never measured.
+  // The share of runs that are to be no longer than planned: of all, or of those in `guesses` where nothing was asked.
+  std::optional<double> confidence_asked = {};
 };
 
 // "proved optimal among the plans in which ...".

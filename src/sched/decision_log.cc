@@ -80,6 +80,7 @@ std::optional<std::string> DecisionLog::read_action(std::string_view text) const
       line = fmt::format("reshape device {} to {}", *device, layout_text(static_cast<std::size_t>(*device), text));
   } else if (const auto n = read_numbers(text)) {
     if (word == "resolve") line = resolve_text(*n);
+    if (word == "stop" && n->size() == 2) line = fmt::format("stop slice {}", (*n)[0]);
     if ((word == "restart" || word == "lend" || word == "recall") && n->size() == 1) {
       line = fmt::format("{} slice {}", word, (*n)[0]);
     }

@@ -59,6 +59,9 @@ class Dispatcher {
   // asked again about the rest, which may have waited for just those slices.
   void reconsider_waiting();
 
+  // True if the policy rejects requests that are worth nothing any more.
+  bool gives_up() const { return policy_gives_up_; }
+
   // ---- Time ----
 
   // When one of the two functions below has something to do.

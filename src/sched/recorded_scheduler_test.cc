@@ -34,6 +34,9 @@ class TinyWorld final : public World {
   TimePoint now() const override { return time; }
   void wake_at(TimePoint when) override { wake = when; }
   void launch(const Batch& batch) override { running.push_back({batch.slice, batch.id, true}); }
+  void stop(SliceId slice, bool) override {
+    for (auto& batch : running) batch.stopped |= batch.slice == slice;
+  }
   void restart(SliceId slice) override { restarting.push_back(slice); }
   void reshape(DeviceId device, const Layout&) override { reshaping.push_back(device); }
   void lend(SliceId slice) override { lent.push_back(slice); }
@@ -88,8 +91,8 @@ std::string make_recording(std::uint64_t bytes_max = UINT64_MAX) {
       if (i == 300) recorded.on_slice_lost(SliceId(1));
       while (world.running.size() > (i % 10 == 3 ? 0 : 1)) {
         auto done = world.running.front();
-        done.ok = !rng.chance(0.1);
-        done.rejected_upstream = !done.ok && rng.chance(0.5);
+        done.ok = !done.stopped && !rng.chance(0.1);
+        done.rejected_upstream = !done.ok && !done.stopped && rng.chance(0.5);
         world.running.erase(world.running.begin());
         recorded.on_batch_done(done);
       }

@@ -64,9 +64,10 @@ void Recorder::write_arrival(const Request& r) {
                           r.samples, r.size, count_of(r.deadline)});
 }
 
-// The last number: 1 for a batch that succeeded, 0 for one that failed, 2 for one that found no room.
+// The last number: 1 for a batch that succeeded, 0 for one that failed, 2 for one that found no room, 3 for one that
+// was stopped.
 void Recorder::write_done(const BatchDone& done) {
-  const int how = done.ok ? 1 : done.rejected_upstream ? 2 : 0;
+  const int how = done.ok ? 1 : done.stopped ? 3 : done.rejected_upstream ? 2 : 0;
   write_event("done", {done.slice.value(), static_cast<std::int64_t>(done.batch.value()), how});
 }
 
@@ -90,6 +91,11 @@ void Recorder::launch(const Batch& b) {
     write(line_);
   }
   world_.launch(b);
+}
+
+void Recorder::stop(SliceId slice, bool must) {
+  write_action("stop", {slice.value(), must ? 1 : 0});
+  world_.stop(slice, must);
 }
 
 void Recorder::restart(SliceId slice) {

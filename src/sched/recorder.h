@@ -47,6 +47,7 @@ class Recorder final : public World {
   TimePoint now() const override { return world_.now(); }
   void wake_at(TimePoint when) override;
   void launch(const Batch& batch) override;
+  void stop(SliceId slice, bool must) override;
   void restart(SliceId slice) override;
   void reshape(DeviceId device, const Layout& target) override;
   void lend(SliceId slice) override;

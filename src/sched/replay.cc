@@ -24,6 +24,7 @@ class ReplayWorld final : public World {
   TimePoint now() const override { return now_; }
   void wake_at(TimePoint) override {}
   void launch(const Batch&) override {}
+  void stop(SliceId, bool) override {}
   void restart(SliceId) override {}
   void reshape(DeviceId, const Layout&) override {}
   void lend(SliceId) override {}
@@ -187,7 +188,7 @@ class Player {
     if (!slice_known()) return false;
     const auto status = state.slices[slice().index()].status;
     if (word == "done" && n.size() == 3) {
-      recorded_->on_batch_done({slice(), BatchId(static_cast<std::uint64_t>(n[1])), n[2] == 1, n[2] == 2});
+      recorded_->on_batch_done({slice(), BatchId(static_cast<std::uint64_t>(n[1])), n[2] == 1, n[2] == 2, n[2] == 3});
     } else if (word == "lost" && n.size() == 1) {
       recorded_->on_slice_lost(slice());
     } else if (word == "restarted" && n.size() == 2 && status == SliceStatus::restarting) {

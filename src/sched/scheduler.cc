@@ -123,7 +123,9 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       // Its own queue goes before the members that failed: an idle slice has nothing bound to it.
       if (!slice.bound.empty()) dispatcher_.start_bound(done.slice);
     }
-    if (!failed.empty() && done.rejected_upstream) {
+    if (done.stopped) {
+      place_stopped(failed);
+    } else if (!failed.empty() && done.rejected_upstream) {
       for (Waiting* waiting : failed) resolver_.reject(waiting, RejectReason::queue_full);
     } else if (!failed.empty()) {
       run_again(failed, true);  // One member may have been too much for the engine. Alone it fails no other.
@@ -132,6 +134,47 @@ void Scheduler::on_batch_done(const BatchDone& done) {
     if (slice.status == SliceStatus::idle) dispatcher_.feed(done.slice);
   }
   finish();
+}
+
+// They keep their place by their arrival and their attempts. Under a policy that gives up, a request whose time is over
+// is rejected now, as if it had been queued all along.
+void Scheduler::place_stopped(const std::vector<Waiting*>& requests) {
+  for (Waiting* waiting : requests) {
+    const Request& request = waiting->request;
+    const DeployedService& service = view_.service(request.queue);
+    if (is_background(request)) {
+      background_.ending() ? resolver_.reject(waiting, RejectReason::no_capacity)
+                           : dispatcher_.place_or_reject(waiting);
+    } else if (dispatcher_.gives_up() && view_.last_deadline(request) <= state_.now) {
+      resolver_.reject_late(waiting);
+    } else if (!service.takes(waiting->bucket, request.samples)) {
+      resolver_.reject(waiting, RejectReason::too_large);
+    } else {
+      dispatcher_.place_or_reject(waiting);
+    }
+  }
+}
+
+void Scheduler::stop_batch(SliceId id, bool must) {
+  const SliceState& slice = view_.slice(id);
+  if (slice.status != SliceStatus::busy || slice.stop_asked == StopAsked::must) return;
+  if (slice.stop_asked == StopAsked::may && !must) return;
+  state_.slices.note_stop(id, must ? StopAsked::must : StopAsked::may);
+  world_.stop(id, must);
+}
+
+bool Scheduler::is_worthless(const SliceState& slice) const {
+  if (slice.status != SliceStatus::busy || !dispatcher_.gives_up()) return false;
+  return std::ranges::all_of(slice.members, [&](const Request* member) {
+    return !is_background(*member) && view_.last_deadline(*member) < state_.now;
+  });
+}
+
+void Scheduler::end_drains() {
+  drained_by_ = kTimeNever;
+  for (std::uint32_t i = 0; i < state_.slices.size(); ++i) {
+    if (state_.slices[i].retiring) stop_batch(SliceId(i), true);
+  }
 }
 
 // A batch that fails after it has loaded its model leaves the model unloaded, whichever of the two failed: the World
@@ -189,9 +232,14 @@ void Scheduler::on_wake() {
     // for the next slice, so each is judged when its turn comes.
     watch_at_ = kTimeNever;
     for (std::uint32_t i = 0; i < state_.slices.size(); ++i) {
-      if (is_stuck(view_, state_.slices[i], config_.stuck_factor, config_.stuck_min)) on_slice_lost(SliceId(i));
+      if (is_stuck(view_, state_.slices[i], config_.stuck_factor, config_.stuck_min)) {
+        on_slice_lost(SliceId(i));
+      } else if (is_worthless(state_.slices[i])) {
+        stop_batch(SliceId(i), false);
+      }
     }
   }
+  if (state_.now >= drained_by_) end_drains();
   dispatcher_.reject_expired();
   if (state_.now >= background_.due()) background_.on_due();
   finish();
@@ -201,7 +249,7 @@ void Scheduler::finish() {
   // Stuck slices are looked for every `stuck_min` while any slice is busy, not by the deadline of each batch: setting
   // and cancelling a timer for each batch would cost more than a look at all slices now and then.
   if (state_.slices.busy_count() > 0 && watch_at_ == kTimeNever) watch_at_ = state_.now + config_.stuck_min;
-  const TimePoint when = std::min({watch_at_, dispatcher_.next_due(), background_.due()});
+  const TimePoint when = std::min({watch_at_, drained_by_, dispatcher_.next_due(), background_.due()});
   // Most events do not change the next wake; skipping the call saves the World a timer per event.
   if (when == wake_asked_) return;
   wake_asked_ = when;
@@ -360,6 +408,10 @@ void Scheduler::drain(const MoveStep& step) {
       world_.recall(id);
     }
   }
+  // Batches that run on have a limit, so that one long batch does not hold up the whole move.
+  const bool running =
+      std::ranges::any_of(step.leaving, [&](SliceId id) { return view_.slice(id).status == SliceStatus::busy; });
+  if (running) drained_by_ = state_.now + config_.drain_max;
   // All have left before the first queue is placed elsewhere, or it might be bound to one that leaves next.
   state_.count_capacity();
   for (const SliceId id : step.leaving) dispatcher_.abandon(id);

@@ -43,6 +43,8 @@ struct SchedulerConfig {
   double stuck_factor = 10;        // A batch this many times slower than its predicted p99 is stuck, ...
   Duration stuck_min = std::chrono::seconds(2);  // ... but never before this.
   int reshapes_max = 3;                          // Attempts to re-cut a device before it is given up.
+  // How long a slice that the next plan does not have may go on with its batch, which is stopped then.
+  Duration drain_max = std::chrono::seconds(1);
 };
 
 // The answer to World::launch.
@@ -53,6 +55,9 @@ struct BatchDone {
   // With `ok` false: the server behind the slice rejected the batch (HTTP 429), and another run would not help. Its
   // members are rejected.
   bool rejected_upstream = false;
+  // With `ok` false: World::stop has ended it early. Its members did nothing wrong: those that may still be answered
+  // wait again, and it does not count as an attempt.
+  bool stopped = false;
 };
 
 class Scheduler {
@@ -143,6 +148,14 @@ class Scheduler {
   // The batch of these requests failed or was lost; they are in no queue. Each waits, runs or has failed afterwards.
   // `alone`: its engine refused the batch, so each shares no further one.
   void run_again(const std::vector<Waiting*>& requests, bool alone);
+  // Stops the batch of a busy slice, unless that has been asked for. `must` as in World::stop.
+  void stop_batch(SliceId id, bool must);
+  // The batch of these requests was stopped; they are in no queue. Each waits or runs elsewhere, or has been rejected.
+  void place_stopped(const std::vector<Waiting*>& requests);
+  // True if no member of the running batch is worth an answer any more, where the policy gives such requests up.
+  bool is_worthless(const SliceState& slice) const;
+  // Stops the batches of slices that have drained for too long.
+  void end_drains();
   // The batch of a slice has failed; if it was to load its model, the model is not loaded.
   void forget_failed_load(SliceId id);
   // Whether a request whose batch failed has attempts left and may end in time. While all slices that take it are away,
@@ -166,8 +179,9 @@ class Scheduler {
   BatchRunner runner_;
   BackgroundRunner background_;
   Dispatcher dispatcher_;
-  std::optional<Move> move_;         // A plan that is being put in place.
-  TimePoint watch_at_ = kTimeNever;  // When to look for stuck slices; never while none is busy.
+  std::optional<Move> move_;           // A plan that is being put in place.
+  TimePoint watch_at_ = kTimeNever;    // When to look for stuck slices; never while none is busy.
+  TimePoint drained_by_ = kTimeNever;  // When batches of slices that leave are stopped; never while none drains.
   TimePoint wake_asked_ = kTimeNever;
 };
 

@@ -166,8 +166,8 @@ TEST(Correction, BringsPredictionsToWhatIsMeasured) {
 
 // The first run takes 5 s instead of 10 ms, as if the machine had stood still. It counts as ten times 10 ms: the
 // correction is 1 + 0.1 x 9 = 1.9 and the p99 more than the 15 ms that there are, so requests are rejected though the
-// slice is idle. Each rejection takes the correction back by a tenth of the way, until one is admitted, measured, and all
-// is as before.
+// slice is idle. Each rejection takes the correction back by a tenth of the way, until one is admitted, measured, and
+// all is as before.
 TEST(Correction, OfAStallLocksNobodyOutForGood) {
   for (const auto& policy : policies()) {
     auto config = one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}});
@@ -316,7 +316,8 @@ TEST(StuckBatch, IsGivenUp) {
 }
 
 // The slice runs request 0 for 5 s instead of 10 ms and is given up after 2 s. Requests 1 and 2 wait for it, in a
-// shared queue and, where they hold two samples, in its own; each is rejected at its deadline, the later one no earlier.
+// shared queue and, where they hold two samples, in its own; each is rejected at its deadline, the later one no
+// earlier.
 TEST(StuckBatch, DoesNotKeepWhatWaitsBeyondItsDeadline) {
   for (const char* policy : {"tangram", "clockwork"}) {
     for (const std::int32_t samples : {1, 2}) {
@@ -417,6 +418,55 @@ TEST(PlanChange, DrainsCutsAndReloadsWithoutLosingARequest) {
     }
     EXPECT_TRUE(after.contains(3)) << policy.name;  // The new slice has the next id.
     EXPECT_FALSE(after.contains(1) || after.contains(2)) << policy.name;
+  }
+}
+
+// The 1g at 1 leaves with the plan at 5 ms while its batch has ten minutes to go. After 50 ms it is stopped, which
+// takes 10 ms, and its request runs on the slice that stays, from 4 s on, when the first batch there has ended. It did
+// nothing wrong: no attempt is counted, of which there is none to lose.
+TEST(PlanChange, StopsABatchThatWouldHoldUpTheMove) {
+  auto config = one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {4s}}, {"2g", {6ms}}});
+  config.scheduler.drain_max = 50ms;
+  config.scheduler.retries_max = 0;
+  config.reality.run_time = [](const Batch& batch) {
+    return batch.slice == SliceId(1) ? std::optional<Duration>(10min) : batch.predicted;
+  };
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms});
+  sim.arrive({.at = 0ms});
+  sim.change_plan(5ms, {"1g@0 + 2g@2"});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {1}}));
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0, 1, 0}));
+  EXPECT_EQ(run.starts[2], 4s);
+  EXPECT_EQ(run.outcomes, (std::vector{kServed, kServed}));
+  EXPECT_EQ(std::ranges::count(run.log, "0.055000 stop slice 1"), 1);
+  EXPECT_EQ(
+      std::ranges::count_if(run.log, [](const auto& line) { return line.starts_with("0.065000 reshape device 0"); }),
+      1);
+}
+
+// Its request has 300 ms, and the batch takes ten minutes. The scheduler looks at its slices every two seconds and
+// stops it; the request is rejected as too late, and the next one is served at once. A policy that answers late
+// requests lets the batch run until it counts as stuck.
+TEST(Stopping, EndsABatchOfWhichNoRequestCanBeAnsweredInTime) {
+  for (const std::string policy : {"tangram", "fifs"}) {
+    auto config = one_service_cluster(policy, {"1g@0"}, {{"1g", {200ms}}});
+    config.scheduler.stuck_factor = 30;  // Stuck after 6 s.
+    config.reality.run_time = [](const Batch& batch) {
+      return batch.members.front()->id == RequestId(0) ? std::optional<Duration>(10min) : batch.predicted;
+    };
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 300ms});
+    sim.arrive({.at = 3s, .deadline = 3500ms});
+    const auto run = sim.run();
+    const bool gives_up = policy == "tangram";
+    EXPECT_EQ(run.outcomes[0], gives_up ? kRejected : OutcomeKind::failed) << policy;
+    EXPECT_EQ(run.outcomes[1] == kServed, gives_up) << policy;
+    EXPECT_EQ(sim.resolved_at(0) == 2010ms, gives_up) << policy;
+    if (gives_up) {
+      EXPECT_EQ(sim.outcome(0).reason, RejectReason::too_late);
+    }
   }
 }
 

@@ -49,6 +49,9 @@ enum class SliceStatus : std::uint8_t {
 // The lists of a pool.
 enum class SliceListKind : std::uint8_t { none, idle, backed_up };
 
+// What the World was asked about the running batch; see World::stop.
+enum class StopAsked : std::uint8_t { none, may, must };
+
 struct SliceState {
   Place place;
   SliceStatus status = SliceStatus::idle;
@@ -60,11 +63,12 @@ struct SliceState {
   ServiceId batch_service;
   std::uint32_t batch_bucket = 0;  // The number of buckets after a change of plan that no longer has its bucket.
   std::int32_t batch_samples = 0;
-  bool batch_cold = false;              // Its model had to be loaded, ...
-  Duration batch_load{};                // ... in this time; zero: not known.
-  OnDemandModels on_demand;             // Models that are loaded now and need not be.
-  BoundQueue bound;                     // Requests that wait for this slice alone.
-  std::vector<const Request*> members;  // Of the running batch.
+  bool batch_cold = false;                 // Its model had to be loaded, ...
+  Duration batch_load{};                   // ... in this time; zero: not known.
+  StopAsked stop_asked = StopAsked::none;  // Of the running batch.
+  OnDemandModels on_demand;                // Models that are loaded now and need not be.
+  BoundQueue bound;                        // Requests that wait for this slice alone.
+  std::vector<const Request*> members;     // Of the running batch.
   SliceListKind listed = SliceListKind::none;
   std::uint32_t list_next = kNone;  // Neighbours in the list of the pool that it is in.
   std::uint32_t list_previous = kNone;
@@ -164,6 +168,7 @@ class SliceTable {
     slice.batch_samples = start.samples;
     slice.batch_cold = start.cold;
     slice.batch_load = start.load;
+    slice.stop_asked = StopAsked::none;
     set_free_at(id, slice, start.now + start.predicted + Duration(slice.bound.work_ns()));
   }
   // The batch of a slice that does not retire has ended. `free_at` moves to `now` unless more work is bound to it.
@@ -179,6 +184,8 @@ class SliceTable {
   OnDemandModels::Use use_on_demand(SliceId id, const Pool& pool, const PoolService& entry) {
     return at(id).on_demand.use(pool, entry);
   }
+  // The World was asked to stop the batch of a busy slice.
+  void note_stop(SliceId id, StopAsked asked) { at(id).stop_asked = asked; }
   // The batch that was to load the copy has failed.
   void forget_on_demand(SliceId id, ServiceId copy) { at(id).on_demand.forget(copy); }
   // The members of a batch that has ended have been answered, or put back.

@@ -25,6 +25,7 @@ class NotedWorld final : public World {
     for (const Request* member : batch.members) line += fmt::format(" r{}", member->id.value());
     notes.push_back(std::move(line));
   }
+  void stop(SliceId, bool) override {}
   void restart(SliceId) override {}
   void reshape(DeviceId, const Layout&) override {}
   void lend(SliceId) override {}

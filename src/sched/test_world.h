@@ -60,6 +60,8 @@ class TestWorld final : public World {
     std::function<bool(SliceId)> restarts;
     // The most samples that may run on a slice in one batch at this padded size; left out: not judged.
     std::function<std::int64_t(const Place&, ServiceId, std::int64_t padded_size)> samples_max;
+    bool stops = true;  // Batches end early also where they need not.
+    Duration stop_time = std::chrono::milliseconds(10);
     Duration restart_time = std::chrono::seconds(5);
     Duration reshape_time = std::chrono::seconds(6);
     Duration recall_time = std::chrono::seconds(1);
@@ -178,6 +180,15 @@ class TestWorld final : public World {
     if (takes) {
       push(now_ + *takes, When::completion, [this, index, ok] { complete(index, ok); });
     }
+  }
+
+  void stop(SliceId id, bool must) override {
+    SliceBook& slice = slices_[id.value()];
+    expect(slice.running.has_value(), fmt::format("slice {} runs nothing and is asked to stop", id.value()));
+    if (!slice.running) return;
+    note(fmt::format("stop slice {}", id.value()));
+    if (!must && !reality_.stops) return;
+    push(now_ + reality_.stop_time, When::completion, [this, index = *slice.running] { complete(index, false, true); });
   }
 
   void restart(SliceId id) override {
@@ -365,7 +376,7 @@ class TestWorld final : public World {
     expect(member, fmt::format("r{} was answered by a batch that did not end now", id));
   }
 
-  void complete(std::size_t index, bool ok) {
+  void complete(std::size_t index, bool ok, bool stopped = false) {
     BatchRun& run = batches_[index];
     SliceBook& slice = slices_[run.slice.value()];
     if (slice.running != index) return;  // It was given up.
@@ -375,12 +386,12 @@ class TestWorld final : public World {
     run.ok = ok;
     for (const auto member : run.members) {
       requests_[member].running = false;
-      requests_[member].failed |= !ok;
+      requests_[member].failed |= !ok && !stopped;
     }
-    note(fmt::format("done b{} {}", run.id, ok ? "ok" : "failed"));
+    note(fmt::format("done b{} {}", run.id, ok ? "ok" : stopped ? "stopped" : "failed"));
     const BatchRun copy = run;
     completing_ = &copy;
-    scheduler_->on_batch_done({copy.slice, BatchId(copy.id), ok});
+    scheduler_->on_batch_done({copy.slice, BatchId(copy.id), ok, false, stopped});
     completing_ = nullptr;
   }
 

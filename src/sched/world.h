@@ -42,6 +42,10 @@ class World {
   virtual void wake_at(TimePoint when) = 0;
   // Runs `batch` on an idle slice. Answered exactly once, by on_batch_done.
   virtual void launch(const Batch& batch) = 0;
+  // Asks a slice to end its batch early: nobody waits for the answer any more, or the slice is needed (`must`). At most
+  // once for a batch, and once more with `must`. Answered by on_batch_done: as `stopped`, or as ever where the batch
+  // has ended before. Without `must`, a batch that cannot be stopped runs to its end; with it, its process is ended.
+  virtual void stop(SliceId slice, bool must) = 0;
   // Stops what runs on a slice that does not answer and makes the slice usable again. Answered exactly once, by
   // on_restarted; the batch that ran there is not answered any more.
   virtual void restart(SliceId slice) = 0;

@@ -61,6 +61,8 @@ class CommandLink final : public engines::Executor, private engines::ExecutorEve
     events_.on_lost(slice_, fmt::format("the server of {} has ended", config_.title));
     return std::nullopt;
   }
+  // A server of the user's cannot be asked to stop: only its end stops a batch.
+  bool stop(BatchId batch, bool must) override;
   bool restart() override;
   bool ready() const override { return state_ == State::serving; }
   std::int64_t process() const override { return std::max(group_, 0); }
@@ -125,6 +127,14 @@ void CommandLink::make_quota() {
   } else {
     log(host::LogLevel::warning, "worker_quota_missing", made.error().message);
   }
+}
+
+bool CommandLink::stop(BatchId batch, bool must) {
+  if (!must || state_ != State::serving) return false;
+  log(host::LogLevel::info, "command_ended", "its slice is needed, and its batch takes too long");
+  end_process();
+  events_.on_stopped(slice_, batch);
+  return false;
 }
 
 bool CommandLink::restart() {

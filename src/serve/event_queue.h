@@ -13,6 +13,7 @@ namespace tangram::serve {
 enum class WorldEventKind : std::uint8_t {
   done,
   failed,
+  stopped,
   lost,
   restarted,
   not_restarted,
@@ -27,7 +28,7 @@ struct WorldEvent {
   std::uint64_t sequence = 0;
   WorldEventKind kind = WorldEventKind::done;
   std::uint32_t index = 0;  // The device of `cut`, `not_cut` and `reshaped`, the slice of all others.
-  std::uint64_t batch = 0;  // Of `done` and `failed`.
+  std::uint64_t batch = 0;  // Of `done`, `failed` and `stopped`.
   bool operator>(const WorldEvent& other) const {
     return when != other.when ? when > other.when : sequence > other.sequence;
   }

@@ -45,6 +45,8 @@ void Inbox::on_done(SliceId slice, BatchId batch, std::string failure) {
   report({kind, slice, batch, std::move(failure)});
 }
 
+void Inbox::on_stopped(SliceId slice, BatchId batch) { report({WorldEventKind::stopped, slice, batch, {}}); }
+
 void Inbox::on_lost(SliceId slice, std::string reason) { report({WorldEventKind::lost, slice, {}, std::move(reason)}); }
 
 void Inbox::on_restarted(SliceId slice, bool ok) {

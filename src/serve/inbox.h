@@ -47,6 +47,7 @@ class Inbox final : public engines::ExecutorEvents {
   void wake_for_posted() EXCLUDES(mutex_);
 
   void on_done(SliceId slice, BatchId batch, std::string failure) override;
+  void on_stopped(SliceId slice, BatchId batch) override;
   void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
   void on_rejected_upstream(SliceId slice, Duration retry_after) override EXCLUDES(mutex_);

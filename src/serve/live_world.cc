@@ -119,8 +119,9 @@ TimePoint LiveWorld::next_due() const { return std::min({wake_at_, held_.next_du
 void LiveWorld::handle(const WorldEvent& event) {
   const SliceId slice(event.index);
   switch (event.kind) {
-    case WorldEventKind::done: return complete(slice, BatchId(event.batch), true);
-    case WorldEventKind::failed: return complete(slice, BatchId(event.batch), false);
+    case WorldEventKind::done: return complete(slice, BatchId(event.batch), BatchEnd::done);
+    case WorldEventKind::failed: return complete(slice, BatchId(event.batch), BatchEnd::failed);
+    case WorldEventKind::stopped: return complete(slice, BatchId(event.batch), BatchEnd::stopped);
     case WorldEventKind::lost: return lost(slice);
     case WorldEventKind::restarted: return restarted(slice, true);
     case WorldEventKind::not_restarted: return restarted(slice, false);
@@ -284,6 +285,7 @@ void LiveWorld::launch(const sched::Batch& batch) {
   // does not list the service.
   const Duration expected =
       entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
+  run.planned = expected;
   const engines::BatchJob job{.batch = batch.id,
                               .service = batch.service,
                               .samples = batch.samples,
@@ -308,7 +310,7 @@ void LiveWorld::launch(const sched::Batch& batch) {
   }
 }
 
-void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
+void LiveWorld::complete(SliceId slice, BatchId batch, BatchEnd how) {
   // Null: the batch was given up by a restart in the meantime, and its members run elsewhere or are answered.
   SliceRun* run = runs_.end(slice, batch);
   if (run == nullptr) return;
@@ -316,12 +318,17 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
   const ServedModel& model = *run->members.front()->model;
   bool rejected_upstream = false;
   // Outputs are copied out before the scheduler is told: it can launch the next batch into the same memory at once.
-  if (ok) {
+  if (how == BatchEnd::done) {
     run->scatter_outputs();
     const std::int32_t samples = run->samples();
+    const auto speed = run->cold ? std::nullopt : speeds_.observe(slice, now_, took, run->planned);
+    if (speed && config_.on_speed) config_.on_speed(slice, model, speeds_.ratio(slice), *speed);
     if (config_.on_batch && !run->cold) config_.on_batch(slice, model, samples, run->size, took);
     const bool background = run->members.front()->background > 0;
     ledger_.count_batch({slice, model.service, samples, background, took});
+  } else if (how == BatchEnd::stopped) {
+    ledger_.count_failed_batch(slice, took, false);
+    run->fail_members("the batch was stopped");
   } else {
     // A remote server without room is no fault of the slice: it is not counted or logged as one. The scheduler rejects
     // the members instead of running them again.
@@ -330,10 +337,18 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     if (config_.on_failure && !rejected_upstream) config_.on_failure(slice, model, run->members.size(), run->failure);
     run->fail_members(run->failure);
   }
-  recorded_->on_batch_done({slice, batch, ok, rejected_upstream});
+  recorded_->on_batch_done({slice, batch, how == BatchEnd::done, rejected_upstream, how == BatchEnd::stopped});
 }
 
 // ---- Slices ----
+
+// A batch whose time was known in advance ends now; its own completion comes later and is ignored.
+void LiveWorld::stop(SliceId slice, bool must) {
+  const SliceRun& run = runs_.at(slice);
+  if (run.busy && run.executor->stop(run.batch, must)) {
+    events_.add(now_, WorldEventKind::stopped, slice.value(), run.batch.value());
+  }
+}
 
 void LiveWorld::restart(SliceId slice) {
   SliceRun& run = run_of(slice);

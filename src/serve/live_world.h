@@ -28,6 +28,7 @@
 #include "serve/inbox.h"
 #include "serve/ledger.h"
 #include "serve/slice_runs.h"
+#include "serve/slice_speeds.h"
 
 namespace tangram::serve {
 
@@ -54,6 +55,8 @@ struct LiveWorldConfig {
   // Called for each batch that a slice has answered, except those that had to load their model: their time is not that
   // of a run. May be empty.
   std::function<void(SliceId, const ServedModel&, std::int32_t samples, std::int64_t size, Duration took)> on_batch;
+  // Called when the batches of a slice begin to take much longer than planned, or no longer do. May be empty.
+  std::function<void(SliceId, const ServedModel&, double real_over_planned, bool slow)> on_speed;
   // Called for each batch that its engine could not run. May be empty.
   std::function<void(SliceId, const ServedModel&, std::size_t requests, const std::string& reason)> on_failure;
 };
@@ -89,6 +92,7 @@ class LiveWorld final : private sched::World {
   const sched::Scheduler& scheduler() const { return recorded_->scheduler(); }
   const std::vector<ServedModel>& models() const { return models_; }
   const Ledger& ledger() const { return ledger_; }
+  const SliceSpeeds& speeds() const { return speeds_; }
   // The process of a slice's worker; 0: there is none.
   std::int64_t process_of(SliceId slice) const { return runs_.process_of(slice); }
   std::size_t in_flight() const { return calls_.count() + held_.count(); }
@@ -114,6 +118,7 @@ class LiveWorld final : private sched::World {
   TimePoint now() const override { return now_; }
   void wake_at(TimePoint when) override { wake_at_ = when; }
   void launch(const sched::Batch& batch) override;
+  void stop(SliceId slice, bool must) override;
   void restart(SliceId slice) override;
   void reshape(DeviceId device, const Layout& target) override;
   void lend(SliceId) override {}
@@ -125,7 +130,8 @@ class LiveWorld final : private sched::World {
   // Passes one event to the scheduler. Requires that it is due.
   void handle(const WorldEvent& event);
   // A batch has ended. Its members are answered by the scheduler, or run again; ignores a batch that was given up.
-  void complete(SliceId slice, BatchId batch, bool ok);
+  enum class BatchEnd : std::uint8_t { done, failed, stopped };
+  void complete(SliceId slice, BatchId batch, BatchEnd how);
   // A slice has stopped working.
   void lost(SliceId slice);
   // The answer to restart(), or to the start of a slice of the device that is being re-cut.
@@ -174,6 +180,7 @@ class LiveWorld final : private sched::World {
   Inbox inbox_;
   Inbox::Contents posted_;  // Taken from the inbox, and handled before the step ends.
   Ledger ledger_;
+  SliceSpeeds speeds_;
   SliceRuns runs_;
   std::unique_ptr<sched::RecordedScheduler> recorded_;
   TimePoint now_;

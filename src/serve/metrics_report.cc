@@ -172,6 +172,13 @@ void slice_metrics(PrometheusText& out, const LiveWorld& world) {
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_batches_total", l, t.batches); });
   out.family("tangram_slice_failures_total", "counter", "Batches that failed on the slice.");
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_failures_total", l, t.failures); });
+  out.family("tangram_slice_real_over_planned", "gauge",
+             "Run times of the slice's last batches over those of the plan; 1 while it has run none.");
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].status == sched::SliceStatus::gone) continue;
+    out.sample("tangram_slice_real_over_planned", label("slice", slice_name(world, i)),
+               world.speeds().ratio(SliceId(static_cast<std::uint32_t>(i))));
+  }
   out.family("tangram_slice_restarts_total", "counter", "Times that the slice was restarted.");
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_restarts_total", l, t.restarts); });
 }

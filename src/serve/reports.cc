@@ -163,6 +163,8 @@ Json slice_status(const LiveWorld& world, std::size_t i) {
           {"busy_share", up <= 0 ? 0 : static_cast<double>(tally.busy_ns) * 1e-9 / up},
           {"failures", tally.failures},
           {"restarts", tally.restarts},
+          {"slow", world.speeds().slow(SliceId(static_cast<std::uint32_t>(i)))},
+          {"real_over_planned", world.speeds().ratio(SliceId(static_cast<std::uint32_t>(i)))},
           {"process", process > 0 ? Json(process) : Json(nullptr)}};
 }
 

@@ -131,6 +131,13 @@ LiveWorldConfig Server::world_config() {
     on_resolved(call, outcome, now);
   };
   world.on_refused = [this](const Call& call) { gateway_->tell_of_refused(refused_by_world(call)); };
+  world.on_speed = [this](SliceId slice, const ServedModel& model, double real_over_planned, bool slow) {
+    log_.write(
+        host::LogLine(slow ? host::LogLevel::warning : host::LogLevel::info, slow ? "slice_slow" : "slice_as_planned")
+            .text("slice", slice_name(*world_, slice.index()))
+            .text("model", model.name)
+            .number("real_over_planned", real_over_planned));
+  };
   world.on_failure = [this](SliceId slice, const ServedModel& model, std::size_t requests, const std::string& reason) {
     log_.write(host::LogLine(host::LogLevel::warning, "batch_failed")
                    .text("slice", slice_name(*world_, slice.index()))

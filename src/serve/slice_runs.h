@@ -20,6 +20,7 @@ struct SliceRun {
   bool cold = false;      // The batch had to load its model.
   std::int64_t size = 1;  // That the members are padded to.
   TimePoint started;
+  Duration planned{};  // How long the batch takes by the plan.
   std::vector<Call*> members;
   std::unique_ptr<engines::Executor> executor;
   engines::BatchMemory* memory = nullptr;  // Of the batch, while it is busy.

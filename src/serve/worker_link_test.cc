@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "serve/live_world.h"
@@ -22,6 +23,7 @@
 namespace tangram::serve {
 namespace {
 
+namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 struct BenchConfig {
@@ -330,12 +332,15 @@ TEST(WorkerLink, ReplacesAWorkerThatIsStoppedWhileItStarts) {
 // One worker and what it reports, without a world.
 class LinkBench final : public engines::ExecutorEvents {
  public:
-  explicit LinkBench(const std::string& engine = "emulated") {
+  explicit LinkBench(const std::string& engine = "emulated", const std::string& path = "",
+                     const Signature& tensors = *test::workload().services[0].tensors)
+      : signature(tensors) {
     worker::WorkerConfig config;
+    config.environment = {"TANGRAM_ONNXRUNTIME=" TANGRAM_FAKE_ONNXRUNTIME};
     config.program = worker::find_worker_program();
     config.title = "host-0/2c@0";
     config.spec.engine = engine;
-    config.spec.models = {{.service = ServiceId(0), .name = "rank", .signature = signature}};
+    config.spec.models = {{.service = ServiceId(0), .name = "rank", .path = path, .signature = signature}};
     executor = workers.make(SliceId(0), std::move(config), *this);
   }
 
@@ -343,6 +348,7 @@ class LinkBench final : public engines::ExecutorEvents {
     failures.push_back(std::move(failure));
     if (kills_when_done) kill_worker();
   }
+  void on_stopped(SliceId, BatchId batch) override { stopped.push_back(batch.value()); }
   void on_lost(SliceId, std::string) override { ++losses; }
   void on_restarted(SliceId, bool ok) override { restarts.push_back(ok); }
 
@@ -368,8 +374,9 @@ class LinkBench final : public engines::ExecutorEvents {
     return drive([&] { return restarts.size() == n; }) && restarts.back();
   }
 
-  Signature signature = *test::workload().services[0].tensors;
+  Signature signature;
   std::vector<std::string> failures;
+  std::vector<std::uint64_t> stopped;
   std::vector<bool> restarts;
   int losses = 0;
   bool kills_when_done = false;
@@ -427,6 +434,48 @@ TEST(WorkerLink, RunsBatchesAfterOneThatFoundNoWorker) {
   run(2);
   ASSERT_TRUE(bench.drive([&] { return !bench.failures.empty(); }));
   EXPECT_EQ(bench.failures, std::vector<std::string>{""});
+}
+
+// The stand-in's model looks every 10 ms whether it is to stop. The process stays, and runs the next batch.
+TEST(WorkerLink, StopsABatchAndKeepsTheWorker) {
+  const fs::path folder = fs::temp_directory_path() / ("tangram-link-stop-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  {
+    LinkBench bench("onnx", folder / "slow", {{{"x", Datatype::fp32, {kVariableAxis}}}, {{"y", Datatype::uint8, {2}}}});
+    std::ofstream(folder / "slow.onnx") << "input x float -1 -1\noutput y uint8 -1 2\nsteps 60000 10\n";
+    ASSERT_TRUE(bench.start_worker(1));
+    const auto process = bench.executor->process();
+    for (const std::uint64_t batch : {1U, 2U}) {
+      const engines::BatchJob job{.batch = BatchId(batch), .samples = 1, .size = 2};
+      ASSERT_TRUE(bench.executor->prepare(job));
+      bench.executor->start(job);
+      EXPECT_FALSE(bench.executor->stop(BatchId(batch + 7), true));  // Of another batch: nothing happens.
+      EXPECT_FALSE(bench.executor->stop(BatchId(batch), false));
+      ASSERT_TRUE(bench.drive([&] { return bench.stopped.size() == batch; }));
+    }
+    EXPECT_EQ(bench.stopped, (std::vector<std::uint64_t>{1, 2}));
+    EXPECT_EQ(bench.executor->process(), process);
+    EXPECT_EQ(bench.losses, 0);
+  }
+  fs::remove_all(folder);
+}
+
+// The emulated engine sleeps for ten minutes and cannot be stopped: it may run on, unless the slice is needed. Then it
+// is killed after a moment, and the next batch finds no worker.
+TEST(WorkerLink, KillsAWorkerWhoseSliceIsNeeded) {
+  LinkBench bench;
+  ASSERT_TRUE(bench.start_worker(1));
+  const auto process = static_cast<pid_t>(bench.executor->process());
+  const engines::BatchJob job{.batch = BatchId(1), .samples = 1, .size = 2, .expected = 10min};
+  ASSERT_TRUE(bench.executor->prepare(job));
+  bench.executor->start(job);
+  EXPECT_FALSE(bench.executor->stop(BatchId(1), false));
+  EXPECT_EQ(bench.workers.next_due(), kTimeNever);  // Nothing is under way.
+  EXPECT_FALSE(bench.executor->stop(BatchId(1), true));
+  ASSERT_TRUE(bench.drive([&] { return bench.stopped.size() == 1; }));
+  EXPECT_TRUE(bench.drive([&] { return !alive(process); }));
+  EXPECT_FALSE(bench.executor->ready());
+  EXPECT_EQ(bench.losses, 0);
 }
 
 TEST(WorkerLink, SaysThatAnEngineIsNotThere) {

@@ -9,6 +9,7 @@ enum EventKind : std::uint32_t {
   kArrival,    // index: service, tag: what the request of a closed loop's client holds, 0 for others
   kBatchDone,  // index: slice, tag: batch
   kBatchFailed,
+  kBatchStopped,
   kWake,  // tag: serial of the call to wake_at
   kSliceLost,
   kRestarted,   // index: slice

@@ -37,6 +37,9 @@ RequestLimits request_limits(const SimulationConfig& config) {
   return {config.duration, config.requests_max, config.warmup_requests, config.rate_scale, config.tenants};
 }
 
+// From the request to stop a batch to its end: a few operators of a network.
+constexpr Duration kStopTime = std::chrono::milliseconds(10);
+
 MetricsConfig metrics_config(const SimulationConfig& config) {
   return {config.tenants,        config.warmup_requests,      config.duration,
           config.timeline_steps, config.batches_recorded_max, config.parts};
@@ -108,6 +111,11 @@ class Simulation final : public sched::World {
                    batch.slice.value(), batch.id.value());
     }
     metrics_.start(batch, {entry, table_ns, drawn.real_ns, now_});
+  }
+
+  // Its own completion may come before; whichever is second is ignored by complete().
+  [[gnu::cold]] void stop(SliceId slice, bool) override {
+    events_.push(now_ + kStopTime, EventLane::completion, kBatchStopped, slice.value(), runs_[slice.index()].batch);
   }
 
   [[gnu::cold]] void restart(SliceId slice) override {
@@ -239,7 +247,8 @@ class Simulation final : public sched::World {
       case kArrival: arrive(event); break;
       case kRow: recorded_.on_arrival(rows_.arrive(event.index, now_)); break;
       case kBatchDone:
-      case kBatchFailed: complete(event); break;
+      case kBatchFailed:
+      case kBatchStopped: complete(event); break;
       case kWake:
         // An older wake has been replaced; see wake_at().
         if (event.tag == wake_serial_) recorded_.on_wake();
@@ -290,7 +299,7 @@ class Simulation final : public sched::World {
     if (runs_[event.index].batch != event.tag) return;  // The slice was lost or restarted meanwhile.
     const bool ok = event.kind == kBatchDone;
     end_batch(SliceId(event.index), ok);
-    recorded_.on_batch_done({SliceId(event.index), BatchId(event.tag), ok});
+    recorded_.on_batch_done({SliceId(event.index), BatchId(event.tag), ok, false, event.kind == kBatchStopped});
   }
 
   // Requires a batch on the slice; ensures that there is none. Rows may run on after the last request; their busy time

@@ -25,6 +25,7 @@ namespace tangram::worker {
 namespace {
 
 // Nothing waits for a killed process to be reaped, so a slow poll costs no more than a zombie for a moment.
+constexpr Duration kStopAgain = std::chrono::milliseconds(20);
 constexpr Duration kReapEvery = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -55,6 +56,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   // Executor.
   Result<engines::BatchMemory*> prepare(const engines::BatchJob& job) override;
   std::optional<Duration> start(const engines::BatchJob& job) override;
+  bool stop(BatchId batch, bool must) override;
   bool restart() override;
   bool ready() const override { return state_ == State::ready || state_ == State::running; }
 
@@ -72,7 +74,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
     pausing,   // Started again at `due_`.
     loading,   // Looked at when `due_`, and given up at `start_limit_`.
     ready,     // Asked at `due_` whether it lives, or, if it was, given up.
-    running,   // A batch.
+    running,   // A batch. While stopping_batch_, the worker is asked again at `due_` and killed at `stop_limit_`.
     stopping,  // A batch that was asked to stop, given up at `due_`.
   };
 
@@ -97,6 +99,8 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   bool send_changes(const std::vector<engines::ModelSpec>& models);
   // Requires `ready`. Sends a ping and gives the worker `ping_answer` to reply.
   void ping();
+  // Requires `running` with stopping_batch_. Asks the worker to stop, or ends it if its time is over.
+  void press_stop(TimePoint now);
   // Requires `loading`. Gives the worker up if it takes too long or stays stopped.
   void watch_start(TimePoint now);
   const Signature* signature_of(ServiceId service) const;
@@ -116,6 +120,8 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   BatchId batch_;
   int starts_in_vain_ = 0;  // Since it last ran a batch.
   int changes_ = 0;         // In `loading`: models that were sent one by one and are not answered yet.
+  TimePoint stop_limit_ = kTimeNever;
+  bool stopping_batch_ = false;  // The World has asked for the end of the batch that runs.
   bool ever_ready_ = false;
   bool can_stop_ = false;  // The process ends a batch early when asked to.
   bool pinged_ = false;
@@ -136,6 +142,27 @@ void WorkerLink::make_quota() {
   } else {
     log(host::LogLevel::warning, "worker_quota_missing", made.error().message);
   }
+}
+
+// The process and its models stay, if the engine ends the batch in time.
+bool WorkerLink::stop(BatchId batch, bool must) {
+  if (state_ != State::running || batch_ != batch || (!can_stop_ && !must)) return false;
+  const TimePoint now = context_.clock.now();
+  stopping_batch_ = true;
+  if (must) stop_limit_ = std::min(stop_limit_, now + config_.patience.stop);
+  press_stop(now);
+  return false;
+}
+
+// More than once, because a worker that has not begun the batch yet ignores the signal.
+void WorkerLink::press_stop(TimePoint now) {
+  if (now >= stop_limit_) {
+    log(host::LogLevel::info, "worker_ended", "its slice is needed, and its batch takes too long");
+    end_process();
+    return events_.on_stopped(slice_, batch_);
+  }
+  if (can_stop_) send_stop(process_.process, batch_);
+  due_ = can_stop_ ? std::min(stop_limit_, now + kStopAgain) : stop_limit_;
 }
 
 bool WorkerLink::restart() {
@@ -277,8 +304,13 @@ bool WorkerLink::handle_running(const ReceivedMessage& received) {
   // Only a batch proves that the worker works. One that becomes ready and dies again is still restarted with growing
   // pauses.
   starts_in_vain_ = 0;
+  const bool stopped = failed && stopping_batch_;
   enter_ready();
-  events_.on_done(slice_, batch_, std::string(received.text()));
+  if (stopped) {
+    events_.on_stopped(slice_, batch_);
+  } else {
+    events_.on_done(slice_, batch_, std::string(received.text()));
+  }
   return true;
 }
 
@@ -327,8 +359,10 @@ void WorkerLink::work(TimePoint now) {
     case State::stopping: restart(); return;
     case State::ready: return pinged_ ? lose("it does not answer") : ping();
     // Nothing is due in these states; the timer is cleared so that it does not fire again.
-    case State::cold:
-    case State::running: due_ = kTimeNever; return;
+    case State::running:
+      if (stopping_batch_) return press_stop(now);
+      [[fallthrough]];
+    case State::cold: due_ = kTimeNever; return;
   }
 }
 
@@ -362,6 +396,8 @@ std::optional<Duration> WorkerLink::start(const engines::BatchJob& job) {
     return std::nullopt;
   }
   state_ = State::running;
+  stopping_batch_ = false;
+  stop_limit_ = kTimeNever;
   due_ = kTimeNever;
   return std::nullopt;
 }

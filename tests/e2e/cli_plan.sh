@@ -116,6 +116,28 @@ for r in rows:
     assert 0 < r["low_ms"] < r["mean_ms"] < r["high_ms"] and r["coverage"] == 0.95, r
 P
 
+# All of them are measured. Guessed for an H100 that is 1.7 times as fast, the table says so without --explain.
+expect 0 plan "$E/fleet.yaml" "$E/services.yaml" --model model.json --rule half
+! grep -q "never measured" out || fail "a measured slice is called a guess"
+expect 0 learn "$E/measurements.csv" --assume h100-80gb=a100-80gb*1.7 -o guess.json
+has err "h100-80gb: guessed: 1.7 times as fast as a100-80gb (as stated; up to 1.6 times off)"
+printf 'devices:\n  - type: h100-80gb\n    count: 4\n' > h100.yaml
+expect 0 plan h100.yaml "$E/services.yaml" --model guess.json --rule half
+has out "of h100-80gb (by a100-80gb): never measured on"
+has out "times that 90 % of such runs should keep"
+expect 0 plan h100.yaml "$E/services.yaml" --model guess.json --rule half --output json
+cp out careful.json
+expect 0 plan h100.yaml "$E/services.yaml" --model guess.json --rule half --confidence 0.5 --output json
+python3 - <<'P' || fail "the careful plan is not more careful"
+import json
+careful, mean = (json.load(open(f))["services"] for f in ("careful.json", "out"))
+assert all(s["guessed_slices"] for s in careful + mean)
+assert [s["run_p99_ms"] for s in careful] != [s["run_p99_ms"] for s in mean]
+P
+expect 2 plan "$E/fleet.yaml" "$E/services.yaml" --measurements "$E/measurements.csv" --confidence 0.9
+has err "--confidence needs --model"
+expect 2 learn "$E/measurements.csv" --assume h100-80gb=b200*2; has err "--assume"
+
 # A job beside a service: sized by its rows and its deadline, checked, and simulated.
 job() { expect "$1" plan "$E/fleet.yaml" "$2" --measurements "$E/measurements.csv" "${@:3}"; }
 job 0 "$E/services-job.yaml" -o job.json --explain

@@ -477,7 +477,8 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--deadline", options.deadline,
                   "submit: the time from now by which all rows should be done: 30m, 2h, 1d.")
       ->type_name("TIME");
-  verb.add_option("--address", options.address, "The IP address of the server; default 127.0.0.1.")->type_name("IP");
+  verb.add_option("--address", options.address, "The server: a name or an IP address; default 127.0.0.1.")
+      ->type_name("HOST");
   program.whole_number(
       verb.add_option("--http-port", options.http_port, "The HTTP port of the server; default 8000.")->type_name("N"),
       1, 65535);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
@@ -17,6 +18,7 @@
 #include "host/files.h"
 #include "lab/features_file.h"
 #include "lab/model_file.h"
+#include "learn/assume.h"
 #include "learn/contradictions.h"
 #include "learn/fit.h"
 #include "report/learn_report.h"
@@ -34,6 +36,7 @@ struct Options {
   std::string html;
   std::string kind = "blend";
   double coverage = 0.95;
+  std::vector<std::string> assume;
 };
 
 std::vector<std::string> kind_names() {
@@ -186,6 +189,29 @@ Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& 
   return Nothing{};
 }
 
+// Adds the device types of --assume to the model, and says what they were taken to be.
+Result<report::Json> add_assumed(Session& session, const Options& options, learn::FittedModel& model) {
+  report::Json list = report::Json::array();
+  for (const auto& text : options.assume) {
+    TANGRAM_TRY(const auto assumption, learn::parse_assumption(text));
+    TANGRAM_TRY(const auto speeds, learn::assume(assumption, model));
+    for (const auto& speed : speeds) {
+      const double off = math::exp(math::normal_quantile((1 + options.coverage) / 2) * speed.assumed.deviation);
+      session.note(fmt::format("{}: guessed: {:.3g} times as fast as {} ({}; up to {:.1f} times off), for {}",
+                               assumption.device, speed.assumed.speed, assumption.from,
+                               speed.points == 0 ? "as stated" : fmt::format("by {} measurements", speed.points), off,
+                               text::join(speed.models, ", ")));
+      list.push_back({{"device", assumption.device},
+                      {"from", assumption.from},
+                      {"speed", speed.assumed.speed},
+                      {"deviation", speed.assumed.deviation},
+                      {"points", speed.points},
+                      {"models", speed.models}});
+    }
+  }
+  return list;
+}
+
 // Every file that is read, so that no output can overwrite one.
 std::vector<std::string> inputs_of(const Options& options) {
   std::vector<std::string> inputs = options.known;
@@ -201,7 +227,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   }
   TANGRAM_TRY(const auto measurements, load_measurements(session, options.measurements));
   TANGRAM_TRY(const auto knowledge, load_knowledge(session, options));
-  const auto model = learn::fit(measurements, knowledge, {.kind = options.kind, .coverage = options.coverage});
+  auto model = learn::fit(measurements, knowledge, {.kind = options.kind, .coverage = options.coverage});
   if (!model) {
     return session.fail({model.error().code, fmt::format("{}: {}", options.measurements, model.error().message)});
   }
@@ -210,9 +236,13 @@ Result<ExitCode> run(Session& session, const Options& options) {
   const auto reports = report_all(everything, *model);
   note_unused_features(session, options, everything, *model);
   warn_of_misfits(session, options, reports);
+  auto assumed = add_assumed(session, options, *model);
+  if (!assumed) return session.fail(assumed.error());
   TANGRAM_RETURN_IF_ERROR(write_outputs(options, *model, reports));
   if (session.structured()) {
-    session.print_value(report::learn_json(reports));
+    report::Json json = report::learn_json(reports);
+    if (!assumed->empty()) json["assumed"] = std::move(*assumed);
+    session.print_value(json);
     return ExitCode::done;
   }
   session.print(report::learn_overview(reports, session.terminal));
@@ -238,6 +268,8 @@ void add_learn(Program& program) {
        .examples = {{"tangram learn examples/measurements.csv -o model.json", "Fit, report, and save the model."},
                     {"tangram learn DIR/few.csv --known DIR/others.csv -o model.json",
                      "Fit a new network with few runs, using the runs of others."},
+                    {"tangram learn examples/measurements.csv --assume h100-80gb=a100-80gb*1.7 -o model.json",
+                     "Guess the run times of a GPU type that was not measured, with wide intervals."},
                     {"tangram learn examples/measurements.csv --html report.html",
                      "Compare measured and predicted times in pictures."}}},
       [options](Session& session) { return run(session, *options); });
@@ -255,6 +287,12 @@ void add_learn(Program& program) {
               "Facts about the models, CSV: model, parameters, flops_per_sample, size. They help to estimate the "
               "work of a model with few runs, if the file also has three other models that were measured.")
           ->type_name("FILE"));
+  verb.add_option(
+          "--assume", options->assume,
+          "Guess a GPU type from one that was measured: h100-80gb=a100-80gb*1.7 says that an H100 is 1.7 times as "
+          "fast as an A100; h100-80gb=a100-80gb takes the factor from at least four measurements on the H100. "
+          "Such run times have wide intervals, and tangram plan is careful with them.")
+      ->type_name("TYPE=TYPE*FACTOR");
   program.one_of(verb.add_option("--kind", options->kind, "The kind of model to fit.")->capture_default_str(),
                  kind_names());
   verb.add_option("--coverage", options->coverage, "The share of new runs that an interval should cover.")

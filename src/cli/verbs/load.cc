@@ -508,8 +508,8 @@ void add_how(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--seed", options.seed, "The seed of arrivals, sizes and tensors.")
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--address", options.config.address, "The IP address of the server.")
-      ->type_name("IP")
+  verb.add_option("--address", options.config.address, "The server: a name or an IP address.")
+      ->type_name("HOST")
       ->capture_default_str();
   program.whole_number(
       verb.add_option("--http-port", options.http_port, "The HTTP port of the server.")->type_name("N"), 1, 65535);

@@ -18,6 +18,7 @@
 #include "formats/plan_file.h"
 #include "host/files.h"
 #include "lab/certify.h"
+#include "learn/cautious.h"
 #include "plan/check_plan.h"
 #include "plan/difference.h"
 #include "plan/remedy.h"
@@ -33,6 +34,7 @@ struct Options {
   std::string fleet;
   std::string services;
   LatencySource latency;
+  std::optional<double> confidence;
   std::string planner = "elastic";
   std::string rule = "certified";
   std::string objective = "devices";
@@ -53,6 +55,7 @@ struct Options {
 // Everything that a plan is made from. `problem` holds a pointer to the latency model, so `latency` keeps it alive.
 struct Question {
   std::shared_ptr<const LatencyModel> latency;
+  std::shared_ptr<const learn::FittedModel> fitted;  // Behind `latency`; null where that is a table.
   plan::Problem problem;
 };
 
@@ -92,7 +95,16 @@ Result<Nothing> read_question(const Options& options, Question& question) {
   TANGRAM_TRY(auto fleet, load_fleet(options.fleet));
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency, load_latency(options.latency));
+  question.fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
   question.latency = std::move(latency);
+  if (question.fitted != nullptr) {
+    question.latency = std::make_shared<learn::CautiousModel>(question.fitted, options.confidence);
+  } else if (options.confidence) {
+    return Error{
+        ErrorCode::invalid,
+        "--confidence needs --model: measurements alone do not say how sure a run time is; tangram learn fits a "
+        "model that does"};
+  }
   plan::Problem& problem = question.problem;
   problem.fleet = std::move(fleet);
   problem.workload = std::move(workload);
@@ -182,7 +194,7 @@ Result<plan::PlanAnswer> make_plan(Session& session, const Options& options, Que
 // One line for each service whose model has no run times at all, which is most often a misspelt name.
 std::string unknown_models(const Options& options, const Question& question) {
   std::set<std::string> known;
-  if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
+  if (const auto* fitted = question.fitted.get()) {
     for (const auto& run : fitted->runs()) known.insert(run.model);
   } else if (const auto source = read_source(options.latency.measurements)) {
     // A table model does not list its models, so the file is read a second time. This runs only after planning has
@@ -249,6 +261,8 @@ report::PlanStory tell(Session& session, const Options& options, const Question&
                        const plan::PlanAnswer& answer, const plan::Planner& planner) {
   report::PlanStory story{question.problem, answer, options.planner, options.seed};
   story.costs = plan::service_costs(question.problem, answer);
+  if (question.fitted != nullptr) story.guesses = lab::guesses_of(question.problem, answer, *question.fitted);
+  story.confidence_asked = options.confidence;
   // The rest plans again, so it is computed only on request.
   if (!options.explain) return story;
   story.explained = true;
@@ -256,7 +270,7 @@ report::PlanStory tell(Session& session, const Options& options, const Question&
   story.relief = plan::slo_relief(question.problem, planner, answer);
   story.neighbours = plan::neighbours_of(question.problem, answer);
   // Only a fitted model knows how sure its predictions are.
-  if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
+  if (const auto* fitted = question.fitted.get()) {
     story.confidence = lab::confidence_of(question.problem, answer, *fitted);
   }
   return story;
@@ -396,6 +410,12 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   };
   Argument* measurements = file("--measurements", options.latency.measurements, "Measured run times, CSV.");
   file("--model", options.latency.model, "A latency model that tangram learn wrote.")->excludes(measurements);
+  verb.add_option(
+          "--confidence", options.confidence,
+          "With --model: plan with run times that this share of runs keeps, 0.5 for the mean. Default: the mean "
+          "for slices that were measured, and 0.9 where none of that kind was; the table marks these with ~.")
+      ->type_name("SHARE")
+      ->range(0.5, 0.999);
   const auto choice = [&](const char* name, std::string& value, const char* help, std::vector<std::string> values) {
     program.one_of(verb.add_option(name, value, help)->type_name("NAME")->capture_default_str(), std::move(values));
   };

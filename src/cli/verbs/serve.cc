@@ -25,6 +25,7 @@
 #include "formats/access_file.h"
 #include "formats/plan_file.h"
 #include "host/files.h"
+#include "host/resolve.h"
 #include "lab/model_file.h"
 #include "recut/checkpoint.h"
 #include "recut/mig_pins.h"
@@ -503,6 +504,8 @@ Result<ExitCode> run(Session& session, Options options) {
         {ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"});
   }
   // From here to open() every error ends the program before a port is bound.
+  TANGRAM_TRY(options.config.address, host::resolve_host(options.config.address));
+  TANGRAM_TRY(options.config.admin_address, host::resolve_host(options.config.admin_address));
   TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options, options.config.manager)
                                                         : load(options));
   if (const auto& why = served.following.infeasible; !why.empty()) {
@@ -670,9 +673,10 @@ void add_serve(Program& program) {
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
   add_following_options(program, verb, options->following);
-  verb.add_option("--address", options->config.address, "The IP address to listen on.")->type_name("IP");
-  verb.add_option("--admin-address", options->config.admin_address, "The IP address of the metrics port.")
-      ->type_name("IP");
+  verb.add_option("--address", options->config.address, "The address to listen on, or a name of this machine.")
+      ->type_name("HOST");
+  verb.add_option("--admin-address", options->config.admin_address, "The address of the metrics port, or a name.")
+      ->type_name("HOST");
   add_numbers(program, verb, *options);
   program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "The dispatch policy.")->type_name("P"),
                  sched::policy_names());
