@@ -10,8 +10,6 @@
 
 #include "plan/replan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -491,9 +489,7 @@ class Replan {
             free.erase(free.begin());
             ++devices_recut_;
           } else {
-            const std::string prefix = group.name.empty() ? group.type : group.name;
-            for (int number = 0; name.empty() || taken.contains(name); ++number)
-              name = fmt::format("{}-{}", prefix, number);
+            for (int number = 0; name.empty() || taken.contains(name); ++number) name = device_name(group, number);
             taken.insert(name);
           }
           plan_.devices.push_back(cut_device(d, c, std::move(name)));
@@ -601,7 +597,7 @@ class Replan {
 void renew_rate_limits(const Problem& problem, PlanAnswer& answer) {
   const auto renew = [&](Replica& replica) {
     const auto service = std::ranges::find(problem.workload.services, replica.service, &Service::name);
-    if (replica.rate_max_per_s) replica.rate_max_per_s = problem.options.demand_factor * busiest_rate_per_s(*service);
+    if (replica.rate_max_per_s) replica.rate_max_per_s = problem.options.demand_factor * neighbour_rate_per_s(*service);
   };
   for (auto& device : answer.plan.devices) {
     for (auto& slice : device.slices) std::ranges::for_each(slice.replicas, renew);

@@ -45,6 +45,7 @@ struct SchedulerConfig {
   int reshapes_max = 3;                          // Attempts to re-cut a device before it is given up.
   // How long a slice that the next plan does not have may go on with its batch, which is stopped then.
   Duration drain_max = std::chrono::seconds(1);
+  int devices_cut_max = 1;  // Devices under way at once in a move, of those that only gain or only lose slices.
 };
 
 // The answer to World::launch.
