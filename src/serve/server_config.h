@@ -56,10 +56,14 @@ struct SliceServer {
   host::Endpoint address;
 };
 
+// Below the workers of inference and the gateway wherever they share a core: a ninth of their weight.
+inline constexpr int kTrainerNice = 10;
+
 // Training jobs on the slices that inference lends.
 struct TrainingOptions {
   std::string folder;  // Of jobs, their logs and states.
   std::string python;  // Empty: the first on this machine that has PyTorch.
+  int nice = kTrainerNice;
   sched::LendingConfig lending;
   // See TrainingDesk::Setup.
   std::function<std::vector<sched::ServiceNeeds>(const sched::Deployment&)> needs;

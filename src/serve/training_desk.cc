@@ -206,8 +206,9 @@ void TrainingDesk::log_job(const char* event, const Job& job) {
 
 void TrainingDesk::start_run(Job& job) {
   const std::string name = job.record.job.name;
-  TrainingRunSetup setup{job.record.job, setup_.store->folder_of(name), setup_.python, setup_.worker_program,
-                         job.record.progress};
+  TrainingRunSetup setup{job.record.job, setup_.store->folder_of(name),
+                         setup_.python,  setup_.worker_program,
+                         setup_.nice,    job.record.progress};
   job.run = std::make_unique<TrainingRun>(
       std::move(setup), TrainingRun::Hooks{[this](std::uint64_t grant) { gone(grant); },
                                            [this, name](const TrainingProgress& progress) { keep(name, progress); }});

@@ -65,6 +65,7 @@ class TrainingDesk final : public ControlOwner {
     std::unique_ptr<TrainingStore> store;
     std::string python;  // Empty: the first that has PyTorch.
     std::string worker_program;
+    int nice = 0;  // Of what jobs run.
     sched::LendingConfig lending;
     // The tables of what each service needs, for the plan that is served. Run on a thread of its own, as it takes
     // seconds. An empty list: no slice may be lent.

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,9 +29,6 @@ using std::chrono::steady_clock;
 using train::Generation;
 using train::TrainerId;
 
-// Below the workers of inference and the gateway wherever they share a core: a ninth of their weight.
-constexpr int kTrainerNice = 10;
-constexpr int kRunNice = 5;
 constexpr Duration kTurn = std::chrono::milliseconds(100);
 // How long a run that is ended waits for its trainers to leave and to save the state.
 constexpr Duration kParkMax = std::chrono::seconds(8);
@@ -138,7 +134,6 @@ void TrainingRun::change(const std::function<void(TrainingProgress&)>& edit) {
 }
 
 void TrainingRun::run() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kRunNice);
   if (await_lock()) setup_.job.elastic() ? run_elastic() : run_restartable();
   refuse_orders();
   over_ = true;
@@ -237,7 +232,7 @@ class TrainingRun::Elastic final : public TrainingObserver {
         job.checkpoint.empty() ? run_.setup_.folder + "/state" : absolute_in(job.directory, job.checkpoint);
     options.checkpoint_every_s = job.checkpoint_every_s;
     options.park = park_path(run_.setup_.folder);
-    options.nice = kTrainerNice - kRunNice;  // It is added to that of this thread.
+    options.nice = run_.setup_.nice;
     return TrainingHost::start(options, *this);
   }
 
@@ -408,7 +403,7 @@ class TrainingRun::Restartable {
     const auto started = worker::start_command(run_.setup_.worker_program, command, grant_.place.cpus, environment);
     if (!started) return fail(started.error().message);
     process_ = *started;
-    setpriority(PRIO_PROCESS, static_cast<id_t>(process_), kTrainerNice);
+    setpriority(PRIO_PROCESS, static_cast<id_t>(process_), run_.setup_.nice);
     kill_at_.reset();
     run_.change([&](TrainingProgress& progress) {
       progress.members = 1;

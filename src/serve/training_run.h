@@ -53,6 +53,7 @@ struct TrainingRunSetup {
   std::string folder;  // Of the job: socket, log, checkpoint.
   std::string python;  // As TrainingHostOptions have it, but for an empty one, which is looked up.
   std::string worker_program;
+  int nice = 0;  // Of everything that the job runs.
   TrainingProgress so_far;
 };
 

@@ -60,7 +60,7 @@ kill $PID; wait $PID
 printf '#!/bin/sh\ntrap "echo saved; exit 0" TERM\necho began $TANGRAM_CHECKPOINT\nwhile :; do sleep 0.1; done\n' >any.sh
 chmod +x any.sh
 job any 3 "./any.sh"
-begin_server --training kept --record live.rec
+begin_server --training kept --training-nice 0 --record live.rec
 expect 0 train list --port "$ADMIN"; has out "no training jobs"
 expect 0 train submit any.yaml --port "$ADMIN" --output json; has out '"queued"'
 expect 1 train submit any.yaml --port "$ADMIN"; has err "already"
@@ -119,23 +119,23 @@ for ((i = 0; i < 100; ++i)); do flock -n kept/jobs/digits/trainers.lock true && 
 flock -n kept/jobs/digits/trainers.lock true || fail "a trainer was left behind"
 [[ -s kept/jobs/digits/state ]] || fail "no state: $(ls kept/jobs/digits)"
 step=$(python3 -c 'import json; print(json.load(open("job.json"))["step"])')
-begin_server --training kept --record second.rec
+begin_server --training kept --training-nice 0 --record second.rec
 wait_for digits "j['trainers'] >= 1 and j['step'] >= $step and j['steps_lost'] <= 1"
 expect 0 train cancel digits --port "$ADMIN"
 
 # A job of which the server is stopped on the way ends with the bits of one trainer, and no step is lost.
-job small 2 "python3 $script --epochs 2"
+job small 2 "python3 $script --epochs 1"
 expect 0 train submit small.yaml --port "$ADMIN"
 wait_for small 'j["step"] > 2'
 kill $PID; wait $PID
 expect 0 replay second.rec; has out "the same decisions"
-begin_server --training kept
+begin_server --training kept --training-nice 0
 wait_for small 'j["state"] == "done"'
-expect 0 train run "$script" --workers 1 --output json -- --epochs 2
+expect 0 train run "$script" --workers 1 --output json -- --epochs 1
 python3 - <<'P' || fail "not the bits of one trainer: $(cat out job.json)"
 import json
 job, alone = json.load(open("job.json")), json.load(open("out"))
-raise SystemExit(not (job["parameters_crc"] == alone["digest"] and job["step"] == alone["steps"] == 200 and job["steps_lost"] == 0))
+raise SystemExit(not (job["parameters_crc"] == alone["digest"] and job["step"] == alone["steps"] == 100 and job["steps_lost"] == 0))
 P
 expect 0 train list --port "$ADMIN"; has out "done"
 kill $PID; wait $PID

@@ -62,6 +62,7 @@ struct Options {
   std::string tls_client_ca;
   std::string training;  // The folder of training jobs; empty: there are none.
   std::string training_python;
+  int training_nice = serve::kTrainerNice;
   std::shared_ptr<LendingTables> lending = std::make_shared<LendingTables>();
   std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
@@ -536,8 +537,11 @@ Result<ExitCode> run(Session& session, Options options) {
   }
   if (!options.training.empty()) {
     options.lending->set(served.plan, served.workload, served.latency);
-    config.training = serve::TrainingOptions{
-        .folder = options.training, .python = options.training_python, .lending = {}, .needs = {}};
+    config.training = serve::TrainingOptions{.folder = options.training,
+                                             .python = options.training_python,
+                                             .nice = options.training_nice,
+                                             .lending = {},
+                                             .needs = {}};
     // A slice is back within two steps of a job, and not after loading a model.
     config.training->lending.lead = std::chrono::seconds(1);
     config.training->lending.guard = std::chrono::seconds(5);
@@ -738,6 +742,11 @@ void add_serve(Program& program) {
   program.offers_files(verb.add_option("--training-python", options->training_python,
                                        "The Python interpreter of training jobs; default: the first that has PyTorch.")
                            ->type_name("FILE"));
+  program.whole_number(
+      verb.add_option("--training-nice", options->training_nice,
+                      "The nice value of training jobs: how far they give way to others on their cores.")
+          ->type_name("N"),
+      0, 19);
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
   verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,
