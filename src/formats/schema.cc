@@ -30,6 +30,7 @@ constexpr File kFiles[] = {
     {"trace", trace_shape, "trace.csv", "CSV"},   {"histogram", histogram_shape, "histogram.csv", "CSV"},
     {"jobs", job_shape, "jobs.csv", "CSV"},       {"training", training_shape, "training.csv", "CSV"},
     {"recuts", recut_shape, "recuts.csv", "CSV"}, {"access", access_shape, "access.yaml", "YAML"},
+    {"training-job", training_job_shape, "job.yaml", "YAML"},
 };
 
 Node map_node() {

@@ -26,6 +26,7 @@ Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<
   TANGRAM_CHECK(needs_.size() == state.services.size(), "there is a table for each service");
   std::map<std::tuple<DeviceId, std::uint16_t, std::uint16_t>, std::size_t> known;
   for (std::uint32_t i = 0; i < state.slices.size(); ++i) {
+    if (state.slices[i].status == SliceStatus::gone) continue;
     const Place& at = state.slices[i].place;
     const auto [place, is_new] = known.try_emplace({at.device, at.slice.profile, at.slice.start}, units_.size());
     if (is_new) {
@@ -155,7 +156,8 @@ std::size_t Lending::needed(std::size_t service) const {
 // The tables say what should be enough; lost requests show that it was not. A service that loses requests gets all its
 // slices back, and lends with a larger margin for a while.
 bool Lending::falls_short(std::size_t service) {
-  const bool lost = View(scheduler_.state()).is_short(ServiceId(static_cast<std::uint32_t>(service)));
+  const bool silent = config_.forgives_in_silence && arrivals_since(service, now_ - config_.window).arrived == 0;
+  const bool lost = !silent && View(scheduler_.state()).is_short(ServiceId(static_cast<std::uint32_t>(service)));
   const bool lends = std::ranges::any_of(order_[service], [&](std::size_t unit) {
     const LeaseState state = this->state(unit);
     return state == LeaseState::lent || state == LeaseState::lending || state == LeaseState::recalling;

@@ -42,6 +42,9 @@ struct LendingConfig {
   Duration guard = std::chrono::seconds(15);        // What was needed is kept as long after.
   Duration lead = std::chrono::seconds(8);          // A rise is carried forward by this: recalled slices take a while.
   double deviations = 2;                            // Of the number of arrivals, added to it: chance is not calm.
+  // A service without a request in the window does not fall short, whatever it has lost before. The share that it has
+  // lost changes only with its requests.
+  bool forgives_in_silence = false;
   double headroom =
       1.15;  // Needs are looked up for so many times the rate: little above its limit a service collapses.
 };

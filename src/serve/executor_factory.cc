@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "serve/reports.h"
+#include "serve/training_host.h"
 
 namespace tangram::serve {
 
@@ -164,6 +165,20 @@ worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, Slic
     if (share.needs_quota()) worker.quota_cores = share.worth;
   }
   return worker;
+}
+
+TrainerPlace ExecutorFactory::training_place(const LiveWorld& world, SliceId slice) const {
+  const sched::State& state = world.scheduler().state();
+  const sched::Place& place = state.slices[slice.index()].place;
+  const auto& device = state.deployment.devices[place.device.index()];
+  TrainerPlace trainer;
+  if (config_.worker_environment) trainer.environment = config_.worker_environment(device.name, place.slice);
+  if (device.geometry.units_per_core == 0) return trainer;
+  trainer.cpus = adapters::core_share(device.geometry, place.slice, adapters::usable_cores()).cores;
+  // PyTorch itself needs some hundred.
+  const double memory_mib = state.deployment.pools[place.pool.index()].memory_mib;
+  if (memory_mib > 0) trainer.memory_mib = static_cast<std::int64_t>(std::max(memory_mib, 1024.0));
+  return trainer;
 }
 
 // The services of the slice's pool: all slices of a pool hold the same replicas.

@@ -16,6 +16,8 @@
 
 namespace tangram::serve {
 
+struct TrainerPlace;
+
 // Owns what the executors share: the worker processes and the links to other servers. Outlives them. Used by the thread
 // of the world only.
 class ExecutorFactory {
@@ -30,6 +32,8 @@ class ExecutorFactory {
   // Makes the executor of a slice that has left serve as `slice`, which has the same cut: its process goes on, and only
   // the models that differ are loaded and unloaded. False: it cannot.
   bool change(const LiveWorld& world, SliceId slice, const sched::Place& place, engines::Executor& executor) const;
+  // Where a trainer on a lent slice runs: on the cores of the slice or with its MIG device.
+  TrainerPlace training_place(const LiveWorld& world, SliceId slice) const;
   // Reads the models again: a reload has added some.
   void take_models();
   // Replaces the credentials that other servers identify us by.

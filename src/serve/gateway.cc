@@ -18,6 +18,7 @@
 #include "serve/follower.h"
 #include "serve/live_world.h"
 #include "serve/reports.h"
+#include "serve/training_command.h"
 
 namespace tangram::serve {
 namespace {
@@ -185,12 +186,14 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::repository_index: return AccessNeed::every_model;
     case Endpoint::metrics:
     case Endpoint::follow:
+    case Endpoint::training:
     case Endpoint::status: return AccessNeed::viewer;
     case Endpoint::load:
     case Endpoint::unload:
     case Endpoint::logging:
     case Endpoint::reload:
     case Endpoint::follow_command:
+    case Endpoint::training_command:
     case Endpoint::drain: return AccessNeed::admin;
     // An unknown path needs what the port needs at least, so that a stranger cannot find out which addresses exist.
     case Endpoint::none: return port == Port::admin ? AccessNeed::viewer : AccessNeed::client;
@@ -379,6 +382,7 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
   if (path == "/logging") return route_logging(method);
   if (path == "/follow") return only(host::HttpMethod::get, method, {Endpoint::follow, nullptr, {}});
   if (path.starts_with("/follow/")) return route_follow(method, path.substr(8));
+  if (path.starts_with("/training")) return route_training(method, path.substr(9));
   // Health is served here as well, so that a probe need not reach the data port.
   if (path == "/health" || path == "/v2/health/live")
     return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
@@ -523,6 +527,8 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
         if (c.status == CallStatus::ok) c.answer = follow_report(world, *follower_);
       });
     }
+    case Endpoint::training:
+    case Endpoint::training_command: return answer_training(training_, access.on(), target, body);
     // Answered before the drain begins. The answer leaves like any other that is in flight then.
     case Endpoint::drain:
       if (!config_.request_drain)

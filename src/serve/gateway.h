@@ -26,6 +26,8 @@
 
 namespace tangram::serve {
 
+class TrainingDesk;
+
 inline constexpr std::string_view kJsonType = "application/json";
 inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
@@ -58,6 +60,8 @@ enum class Endpoint : std::uint8_t {
   drain,
   follow,
   follow_command,
+  training,
+  training_command,
   none,
 };
 
@@ -122,7 +126,7 @@ struct Target {
   const ServedModel* model = nullptr;
   std::optional<Reply> refusal;  // Wrong address or method. The endpoint may be known all the same.
   FollowCommand command = {};    // Of follow_command, ...
-  std::string device = {};       // ... and the device that it names.
+  std::string device = {};       // ... and the device that it names. Of training and training_command: NAME/WHAT.
 };
 
 struct GatewayConfig {
@@ -198,6 +202,9 @@ class Gateway {
   // What follows the traffic; null: nothing does. Set before the first request, and used on the thread of the world.
   void set_follower(Follower* follower) { follower_ = follower; }
   const Follower* follower() const { return follower_; }
+  // The training jobs; null: this server has none. Set before the first request; any thread uses it.
+  void set_training(TrainingDesk* training) { training_ = training; }
+  const TrainingDesk* training() const { return training_; }
 
   // Access control. Off until it is set.
   Access access;
@@ -253,6 +260,7 @@ class Gateway {
   std::atomic<const ModelIndex*> by_name_{nullptr};  // The newest.
   std::vector<RefusalCounts> refused_;               // By model; the last place is for unknown models.
   Follower* follower_ = nullptr;
+  TrainingDesk* training_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

@@ -57,6 +57,8 @@ void Inbox::on_cut(DeviceId device, bool ok) {
   report({ok ? WorldEventKind::cut : WorldEventKind::not_cut, SliceId(device.value()), {}, {}});
 }
 
+void Inbox::on_returned(SliceId slice) { report({WorldEventKind::returned, slice, {}, {}}); }
+
 // Does not wake: on_done() or on_lost() of the same batch follows at once and wakes the world for both.
 void Inbox::on_rejected_upstream(SliceId slice, Duration retry_after) {
   const host::MutexLock lock(mutex_);

@@ -54,6 +54,8 @@ class Inbox final : public engines::ExecutorEvents {
 
   // A device is cut, or could not be.
   void on_cut(DeviceId device, bool ok);
+  // Nothing of training runs on a recalled slice any more.
+  void on_returned(SliceId slice);
 
   // Moves everything to `taken`, which is empty, and keeps its memory for the next posts. The thread of the world.
   void take(Contents& taken) EXCLUDES(mutex_);

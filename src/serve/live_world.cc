@@ -523,8 +523,35 @@ void LiveWorld::close_gone_slices(DeviceId device) {
   std::erase_if(starting_, [&](SliceId slice) { return slices[slice.index()].status == sched::SliceStatus::gone; });
 }
 
-// There is no training beside a live world: lend() does nothing, so a lent slice is back as soon as it is asked for.
-void LiveWorld::recall(SliceId slice) { events_.add(now_, WorldEventKind::returned, slice.value()); }
+void LiveWorld::lend(SliceId slice) {
+  if (config_.lend) config_.lend(slice);
+}
+
+void LiveWorld::recall(SliceId slice) {
+  if (config_.recall) return config_.recall(slice);
+  events_.add(now_, WorldEventKind::returned, slice.value());
+}
+
+// The slices of an earlier plan that have left keep their ids, so after a change the ids are not those of the places.
+std::unique_ptr<sched::Lending> LiveWorld::make_lending(const sched::LendingConfig& config,
+                                                        std::vector<sched::ServiceNeeds> needs) {
+  const sched::State& state = scheduler().state();
+  std::vector<SliceId> ids;
+  for (const sched::Place& place : state.deployment.places) {
+    const auto found = std::ranges::find_if(state.slices, [&](const sched::SliceState& slice) {
+      return slice.status != sched::SliceStatus::gone && slice.place.device == place.device &&
+             slice.place.slice == place.slice && slice.place.process == place.process;
+    });
+    TANGRAM_CHECK(found != state.slices.end(), "no plan moves, so each place has its slice");
+    ids.push_back(SliceId(static_cast<std::uint32_t>(found - state.slices.begin())));
+  }
+  for (auto& service : needs) {
+    for (auto& slice : service.slices) {
+      for (auto& id : slice) id = ids[id.index()];
+    }
+  }
+  return std::make_unique<sched::Lending>(recorded_->scheduler(), config, std::move(needs));
+}
 
 void LiveWorld::take_models() {
   ledger_.grow_services(models_.size());

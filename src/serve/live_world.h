@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engines/executor.h"
+#include "sched/lending.h"
 #include "sched/recorded_scheduler.h"
 #include "sched/scheduler.h"
 #include "serve/call.h"
@@ -47,6 +48,10 @@ struct LiveWorldConfig {
   std::function<Duration(const sched::DeployedDevice& before, const Layout& target)> recut_time;
   // Begins to cut a device for real; Inbox::on_cut answers. Empty: nothing has to be cut.
   std::function<void(DeviceId, const sched::DeployedDevice& before, const Layout& target)> cut;
+  // Hands an idle slice to training, and asks for it back; Inbox::on_returned answers the second. Empty: there is no
+  // training, and a lent slice is back as soon as it is asked for.
+  std::function<void(SliceId)> lend;
+  std::function<void(SliceId)> recall;
   // Called for each call that arrives and may be served. May be empty.
   std::function<void(const Call&)> on_arrived;
   // Called for each call that ends, before its owner is.
@@ -106,6 +111,10 @@ class LiveWorld final : private sched::World {
   std::size_t in_flight(ServiceId service) const { return in_flight_by_[service.index()]; }
   // Moves to another plan, for all services that are known, by their ids. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
+  // What decides which slices inference lends, for `needs` that are in terms of the places of the plan in force. It may
+  // be used inside step() only, until the next plan.
+  std::unique_ptr<sched::Lending> make_lending(const sched::LendingConfig& config,
+                                               std::vector<sched::ServiceNeeds> needs);
   // Stops taking work: queued background requests are rejected, everything else in flight is served.
   void begin_drain() { recorded_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }
@@ -122,7 +131,7 @@ class LiveWorld final : private sched::World {
   void stop(SliceId slice, bool must) override;
   void restart(SliceId slice) override;
   void reshape(DeviceId device, const Layout& target) override;
-  void lend(SliceId) override {}
+  void lend(SliceId slice) override;
   void recall(SliceId slice) override;
   void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override;
 

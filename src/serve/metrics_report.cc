@@ -14,6 +14,7 @@
 #include "serve/follower.h"
 #include "serve/reports.h"
 #include "serve/tally.h"
+#include "serve/training_command.h"
 
 namespace tangram::serve {
 namespace {
@@ -343,7 +344,9 @@ std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, b
   tenant_metrics(out, gateway.access);
   if (gateway.follower() != nullptr) follow_metrics(out, world, *gateway.follower());
   if (triton_names) triton_metrics(out, world);
-  return out.take();
+  std::string text = out.take();
+  if (gateway.training() != nullptr) text += training_metrics(*gateway.training());
+  return text;
 }
 
 }  // namespace tangram::serve

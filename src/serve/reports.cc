@@ -14,6 +14,7 @@
 #include "core/layout.h"
 #include "serve/background_report.h"
 #include "serve/follower.h"
+#include "serve/training_command.h"
 
 namespace tangram::serve {
 namespace {
@@ -230,6 +231,10 @@ Json follow_status(const LiveWorld& world, const Follower& follower) {
           {"state_problem", report.state_problem}};
 }
 
+Json training_of(const Gateway& gateway) {
+  return gateway.training() == nullptr ? Json(nullptr) : Json::parse(training_status(*gateway.training()));
+}
+
 }  // namespace
 
 std::string follow_report(const LiveWorld& world, const Follower& follower) {
@@ -300,6 +305,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"plan_changes", world.plans_applied()},
               {"plan_moving", world.scheduler().moving()},
               {"follow", gateway.follower() == nullptr ? Json(nullptr) : follow_status(world, *gateway.follower())},
+              {"training", training_of(gateway)},
               {"reloads", {{"asked", reloads.asked}, {"ended", reloads.ended}, {"problem", reloads.problem}}},
               {"log_level", to_string(gateway.log_level())},
               {"tenants", tenants_status(gateway.access)},

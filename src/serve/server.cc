@@ -77,8 +77,27 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   gateway_->set_follower(follower_.get());
 }
 
-// The thread of a reload uses config_ and the inbox.
+Result<Nothing> Server::open() {
+  if (config_.training) {
+    TrainingDesk::Setup setup;
+    TANGRAM_TRY(setup.store, TrainingStore::open(config_.training->folder));
+    setup.python = config_.training->python;
+    setup.nice = config_.training->nice;
+    setup.worker_program = config_.worker_program.empty() ? worker::find_worker_program() : config_.worker_program;
+    setup.lending = config_.training->lending;
+    setup.needs = config_.training->needs;
+    TANGRAM_TRY(training_, TrainingDesk::open(std::move(setup), world_->inbox(), log_,
+                                              [this](const LiveWorld& world, SliceId slice) {
+                                                return executors_.training_place(world, slice);
+                                              }));
+    gateway_->set_training(training_.get());
+  }
+  return listeners_->open();
+}
+
+// The thread of a reload uses config_ and the inbox, and those of training jobs use the inbox.
 Server::~Server() {
+  training_.reset();
   if (follower_ != nullptr) follower_->stop_preparing();
   reloader_->join();
 }
@@ -124,7 +143,12 @@ LiveWorldConfig Server::world_config() {
       gpu_cuts_->begin(id, std::move(goal));
     };
   }
+  if (config_.training) {
+    world.lend = [this](SliceId slice) { training_->lend(slice); };
+    world.recall = [this](SliceId slice) { training_->recall(slice); };
+  }
   world.on_arrived = [this](const Call& call) {
+    if (training_ != nullptr) training_->arrived(call);
     if (follower_ != nullptr) follower_->arrived(call);
   };
   world.on_resolved = [this](const Call& call, const Outcome& outcome, TimePoint now) {
@@ -211,11 +235,14 @@ void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
   until = std::min({until, reloader_->next_due(), tell_alive_at_});
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
+  const bool trains = training_ != nullptr && !draining_;
+  if (trains) until = std::min(until, training_->next_due());
   const bool follows = follower_ != nullptr && !draining_;
   if (follows) until = std::min(until, follower_->next_due());
   loop_.wait(clock_, until);
   executors_.work(clock_.now());
   if (follows) follower_->work(*world_, clock_.now());
+  if (trains) training_->work(clock_.now());
   reloader_->work(clock_.now());
   // With one thread, answers that the world gives are sent by listeners_, which can read and post further pipelined
   // requests. These are handled before sleeping, because nothing would wake the loop for them.
@@ -280,6 +307,7 @@ void Server::begin_drain() {
   // Queued background requests are rejected, since they would delay the exit up to their deadlines. Everything else is
   // answered.
   world_->begin_drain();
+  if (training_ != nullptr) training_->end();
   listeners_->drain(config_.exit_timeout);
 }
 

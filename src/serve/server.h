@@ -24,6 +24,7 @@
 #include "serve/server_config.h"
 #include "serve/serving_log.h"
 #include "serve/signal_watch.h"
+#include "serve/training_desk.h"
 
 namespace tangram::serve {
 
@@ -36,8 +37,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Opens the ports.
-  Result<Nothing> open() { return listeners_->open(); }
+  // Opens the ports, and takes up the training jobs.
+  Result<Nothing> open();
   std::uint16_t http_port() const { return listeners_->http_port(); }
   std::uint16_t metrics_port() const { return listeners_->admin_port(); }
   std::uint16_t grpc_port() const { return listeners_->grpc_port(); }  // 0: no gRPC.
@@ -100,10 +101,11 @@ class Server {
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Reloader> reloader_;
   std::optional<control::RecutClock> cuts_;
-  std::unique_ptr<GpuWatch> gpu_watch_;  // Null: there is no GPU, or nobody would plan around one.
-  std::unique_ptr<GpuCuts> gpu_cuts_;    // Null: the server cuts nothing.
-  std::unique_ptr<Follower> follower_;   // Null: the plan changes by reloads only.
-  std::atomic<std::thread::id> driver_;  // The thread of the world.
+  std::unique_ptr<GpuWatch> gpu_watch_;     // Null: there is no GPU, or nobody would plan around one.
+  std::unique_ptr<GpuCuts> gpu_cuts_;       // Null: the server cuts nothing.
+  std::unique_ptr<Follower> follower_;      // Null: the plan changes by reloads only.
+  std::unique_ptr<TrainingDesk> training_;  // Null: the server lends nothing.
+  std::atomic<std::thread::id> driver_;     // The thread of the world.
   std::atomic<bool> stop_asked_{false};
   bool draining_ = false;
   bool told_ready_ = false;

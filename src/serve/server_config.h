@@ -15,6 +15,7 @@
 #include "engines/remote/remote_link.h"
 #include "host/log.h"
 #include "host/service_manager.h"
+#include "sched/lending.h"
 #include "sched/recorder.h"
 #include "sched/roster.h"
 #include "sched/scheduler.h"
@@ -57,6 +58,19 @@ struct SliceServer {
   host::Endpoint address;
 };
 
+// Below the workers of inference and the gateway wherever they share a core: a ninth of their weight.
+inline constexpr int kTrainerNice = 10;
+
+// Training jobs on the slices that inference lends.
+struct TrainingOptions {
+  std::string folder;  // Of jobs, their logs and states.
+  std::string python;  // Empty: the first on this machine that has PyTorch.
+  int nice = kTrainerNice;
+  sched::LendingConfig lending;
+  // See TrainingDesk::Setup.
+  std::function<std::vector<sched::ServiceNeeds>(const sched::Deployment&)> needs;
+};
+
 struct ServerConfig {
   std::string address = "127.0.0.1";       // Where clients connect, in numbers, v4 or v6.
   std::uint16_t http_port = 8000;          // 0 takes a free one, here and below.
@@ -77,10 +91,10 @@ struct ServerConfig {
   std::string onnx_provider;        // Of the engine `onnx`; empty: as suits the device.
   // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
-  std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn, ...
+  std::vector<host::Endpoint> remotes;               // With the engine `remote`: slices take them in turn, ...
   std::vector<std::vector<SliceServer>> remotes_of;  // ... unless their service has some of its own. By ServiceId.
-  // ... and except those of these devices, which have one each, by its place in `remotes`. So a server that is lost is one
-  // lost device.
+  // ... and except those of these devices, which have one each, by its place in `remotes`. So a server that is lost is
+  // one lost device.
   std::map<std::string, std::size_t> remote_of_device;
   engines::RemoteCaller remote_caller;  // Of all of them.
   worker::WorkerPatience patience;      // With workers.
@@ -89,6 +103,7 @@ struct ServerConfig {
   std::optional<control::RecutClock> emulated_cuts;
   // Cuts the GPUs of this machine when the plan changes; nothing: whoever changes the plan has cut them before.
   std::optional<GpuCutOptions> gpu_cuts;
+  std::optional<TrainingOptions> training;  // Nothing: no slice is lent.
   std::string version;
   bool triton_metrics = false;
   host::ServiceManager manager;  // Hears when the server is ready, reloads, ends, and that it is alive.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,6 +41,9 @@ using train::TrainerId;
 constexpr std::size_t kTrainerLineMax = 256 * 1024;
 constexpr std::size_t kTrainersMax = 256;
 constexpr std::size_t kLogTail = 1500;
+constexpr std::uint64_t kStateMax = std::uint64_t{64} << 30;
+// So many trainers in a row that end before they join, without a word, end the job.
+constexpr int kEarlyDeathsMax = 3;
 
 bool has_torch(const std::string& python) {
   const std::string program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
@@ -156,6 +160,8 @@ class TrainingHost::Connection final : public host::Readiness {
   }
 
   std::optional<TrainerId> trainer;
+  bool joined = false;    // It has said hello.
+  bool recalled = false;  // Or its end is expected otherwise.
 
  private:
   bool read() {
@@ -227,6 +233,7 @@ Result<Nothing> TrainingHost::open() {
   socket_path_ = options_.folder + "/job.sock";
   TANGRAM_TRY(const int socket, host::listen_at_path(socket_path_));
   listener_ = std::make_unique<Listener>(*this, socket);
+  keep_parked();  // Of a coordinator that ended in between.
   return start_zygote();
 }
 
@@ -258,8 +265,10 @@ Result<Nothing> TrainingHost::start_zygote() {
   std::vector<std::string> added{"PYTHONPATH=" + options_.modules,
                                  "PYTHONUNBUFFERED=1",
                                  "TANGRAM_ELASTIC_SOCKET=" + socket_path_,
+                                 "TANGRAM_ELASTIC_LOCK=" + options_.folder + "/trainers.lock",
                                  "OMP_NUM_THREADS=1",
                                  "TANGRAM_CHECKPOINT=" + options_.checkpoint,
+                                 "TANGRAM_PARK=" + options_.park,
                                  fmt::format("TANGRAM_CHECKPOINT_EVERY_S={}", options_.checkpoint_every_s),
                                  fmt::format("TANGRAM_LOGICAL_WORKERS={}", options_.logical_workers),
                                  fmt::format("TANGRAM_CHECK_STATE={}", options_.check_state ? 1 : 0)};
@@ -278,9 +287,26 @@ Result<Nothing> TrainingHost::start_zygote() {
       posix_spawnp(&zygote_, options_.python.c_str(), &actions, &attributes, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (problem == 0) return Nothing{};
+  if (problem == 0) {
+    // Before it forks: it imports PyTorch first, which takes a second of a core.
+    if (options_.nice != 0)
+      setpriority(PRIO_PROCESS, static_cast<id_t>(zygote_), getpriority(PRIO_PROCESS, 0) + options_.nice);
+    return Nothing{};
+  }
   zygote_ = -1;
   return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", options_.python, std::strerror(problem))};
+}
+
+// A trainer gives its slice back as soon as the state is in memory; how long the disk takes is ours to wait.
+void TrainingHost::keep_parked() {
+  if (options_.park.empty()) return;
+  const auto parked = host::read_file(options_.park, kStateMax);
+  if (!parked) return;
+  if (const auto kept = host::write_file_atomically(options_.checkpoint, *parked); kept) {
+    unlink(options_.park.c_str());
+  } else if (!problem_) {
+    problem_ = kept.error();
+  }
 }
 
 TrainingHost::~TrainingHost() {
@@ -296,13 +322,22 @@ TrainingHost::~TrainingHost() {
   unlink(socket_path_.c_str());
 }
 
-TrainerId TrainingHost::spawn() {
+TrainerId TrainingHost::spawn(const TrainerPlace& place) {
   const TrainerId id(next_trainer_++);
   TrainingJson order{{"trainer", id.value()},
                      {"script", options_.script},
                      {"arguments", options_.arguments},
                      {"threads", options_.threads},
-                     {"logical_workers", options_.logical_workers}};
+                     {"logical_workers", options_.logical_workers},
+                     {"directory", options_.directory},
+                     {"cpus", place.cpus},
+                     {"nice", place.nice},
+                     {"memory_mib", place.memory_mib},
+                     {"environment", TrainingJson::object()}};
+  for (const auto& entry : place.environment) {
+    const auto equals = std::min(entry.find('='), entry.size());
+    order["environment"][entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
+  }
   orders_.push_back(id);
   if (processes() > kTrainersMax || host::write_all(zygote_input_.get(), order.dump() + "\n") != 0) watch_zygote();
   return id;
@@ -333,7 +368,11 @@ void TrainingHost::handle(Connection& connection, const std::string& line) {
   const TimePoint now = clock_.now();
   if (!connection.trainer) {
     const TrainerId id(static_cast<std::uint32_t>(whole(message, "trainer", -1)));
-    if (std::erase(orders_, id) > 0) connection.trainer = id;
+    if (std::erase(orders_, id) > 0) {
+      connection.trainer = id;
+    } else {
+      connection.signal_process(SIGKILL);  // It was recalled before it came.
+    }
     return;
   }
   const TrainerId id = *connection.trainer;
@@ -347,6 +386,8 @@ void TrainingHost::handle(Connection& connection, const std::string& line) {
   } else if (message.contains("get")) {
     job_->on_get(id, generation, words(message, "get"));
   } else if (message.contains("hello")) {
+    connection.joined = true;
+    early_deaths_ = 0;
     observer_.on_ready(now, id);
     if (!job_->knows(id)) job_->on_hello(now, id, whole(message, "hello", 0));
   } else if (message.contains("built")) {
@@ -361,6 +402,7 @@ void TrainingHost::handle(Connection& connection, const std::string& line) {
   } else if (message.contains("left")) {
     job_->on_left(now, id, named("left"));
   } else if (message.contains("saved")) {
+    keep_parked();
     observer_.on_saved(whole(message, "saved", 0));
     job_->on_saved(now, id, whole(message, "saved", 0));
   } else if (message.contains("done")) {
@@ -385,9 +427,14 @@ void TrainingHost::lose(Connection& connection) {
   // A process that closed its socket and still runs is of no use and would keep its slice.
   connection.signal_process(SIGKILL);
   const auto id = connection.trainer;
+  const bool early = id && !connection.joined && !connection.recalled;
   lost_.push_back(std::move(*found));
   connections_.erase(found);
   if (!id) return;
+  if (early && ++early_deaths_ >= kEarlyDeathsMax && !problem_) {
+    problem_ = Error{ErrorCode::unavailable, fmt::format("{}: {} trainers in a row ended before they joined{}",
+                                                         options_.script, kEarlyDeathsMax, log_tail())};
+  }
   observer_.on_gone(clock_.now(), *id);
   job_->on_gone(clock_.now(), *id);
 }
@@ -420,11 +467,19 @@ std::string TrainingHost::log_tail() const {
 
 void TrainingHost::recall(TrainerId trainer, Duration at_most) {
   const TimePoint now = clock_.now();
+  if (std::erase(orders_, trainer) > 0) return observer_.on_gone(now, trainer);
+  Connection* const found = find(trainer);
+  if (found != nullptr) found->recalled = true;
+  // It has no share of the job yet, so nothing is lost with it.
+  if (found != nullptr && !found->joined) return found->signal_process(SIGKILL);
   job_->recall(now, trainer, add_saturating(now, at_most));
 }
 
 void TrainingHost::kill_trainer(TrainerId trainer) {
-  if (Connection* const found = find(trainer)) found->signal_process(SIGKILL);
+  Connection* const found = find(trainer);
+  if (found == nullptr) return;
+  found->recalled = true;
+  found->signal_process(SIGKILL);
 }
 void TrainingHost::stop_trainer(TrainerId trainer) {
   if (Connection* const found = find(trainer)) found->signal_process(SIGSTOP);

@@ -21,15 +21,26 @@
 
 namespace tangram::serve {
 
+// Where a trainer runs, and what it may use there.
+struct TrainerPlace {
+  std::vector<int> cpus = {};  // Empty: all.
+  int nice = 0;
+  std::int64_t memory_mib = 0;                // The most private memory; 0: no limit.
+  std::vector<std::string> environment = {};  // "NAME=value", in addition to ours.
+};
+
 struct TrainingHostOptions {
   std::string python;   // The interpreter; empty: the first on this machine that has PyTorch.
   std::string modules;  // The folder that holds the Python package tangram_elastic.
   std::string script;
   std::vector<std::string> arguments;
+  std::string directory;  // Where it runs; empty: here.
   int logical_workers = 8;
-  int threads = 1;                // Of each trainer. Other numbers may change the last bits of a result.
-  std::string folder;             // For the socket and the log; it exists and is ours.
-  std::string checkpoint;         // Where the state is saved; a job whose trainers are all gone begins there.
+  int threads = 1;         // Of each trainer. Other numbers may change the last bits of a result.
+  std::string folder;      // For the socket and the log; it exists and is ours.
+  std::string checkpoint;  // Where the state is saved; a job whose trainers are all gone begins there.
+  std::string park;  // In memory: where the last trainer saves the state before it leaves. We copy it to `checkpoint`.
+  int nice = 0;      // Of all trainers, added to ours.
   double checkpoint_every_s = 0;  // 0: only when the last trainer leaves.
   bool check_state = false;       // Trainers say a checksum of their state at each generation.
   bool show_output = false;       // What trainers print goes to our output instead of the log.
@@ -62,13 +73,16 @@ class TrainingHost final : private train::TrainerLinks {
   ~TrainingHost() override;
 
   // Forks a trainer, which becomes a member or a spare by itself.
-  train::TrainerId spawn();
+  train::TrainerId spawn(const TrainerPlace& place = {});
+  // Asks it to leave; it is killed after this time. TrainingObserver::on_gone answers, also if it never connects.
   void recall(train::TrainerId trainer, Duration at_most);
   // SIGKILL, or SIGSTOP, as a test does it.
   void kill_trainer(train::TrainerId trainer);
   void stop_trainer(train::TrainerId trainer);
   // Waits for the next events, at most until then, and handles them.
   void work(TimePoint until);
+  // Any thread: ends work() early.
+  void wake() { loop_.wake(); }
 
   TimePoint now() const { return clock_.now(); }
   train::ElasticJob& job() { return *job_; }
@@ -89,6 +103,8 @@ class TrainingHost final : private train::TrainerLinks {
   // The connection has ended: its process has, or will soon.
   void lose(Connection& connection);
   void watch_zygote();
+  // Copies what was parked to the checkpoint.
+  void keep_parked();
   Connection* find(train::TrainerId trainer);
   // The last lines that trainers printed, for messages.
   std::string log_tail() const;
@@ -107,6 +123,7 @@ class TrainingHost final : private train::TrainerLinks {
   std::unique_ptr<Listener> listener_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<train::TrainerId> orders_;           // Forked, or about to be, and not connected yet.
+  int early_deaths_ = 0;                           // In a row: trainers that ended before they joined.
   std::vector<std::unique_ptr<Connection>> lost_;  // Until the event that lost them is handled.
   host::Descriptor zygote_input_;
   pid_t zygote_ = -1;

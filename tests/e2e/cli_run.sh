@@ -15,7 +15,7 @@ case $1 in
   doctor) cat "$here/doctor" ;;
   plan) echo '1 device, headroom for 1.50 times the rates' ;;
   demo) ;;
-  load) echo "$@" >"$here/load-arguments"; exit "$(cat "$here/code")" ;;
+  load) echo "$@" >>"$here/load-arguments"; exit "$(cat "$here/code")" ;;
   serve) [[ ! -e $here/serve-dies ]] || { echo 'no such plan' >&2; exit 3; }
          exec python3 -c '
 import http.server, sys
@@ -25,6 +25,7 @@ class Ready(http.server.BaseHTTPRequestHandler):
 server = http.server.HTTPServer(("127.0.0.1", 0), Ready)
 port = server.server_port
 print(f"{{\"event\":\"serving\",\"http\":\"http://127.0.0.1:{port}\",\"metrics\":\"http://127.0.0.1:1\"}}", file=sys.stderr, flush=True)
+print("{\"event\":\"lending_tables\",\"slices_lendable_at_most\":2}", file=sys.stderr, flush=True)
 server.serve_forever()' ;;
 esac
 S
@@ -52,6 +53,12 @@ empty err
 # Half of the headroom of the plan, for as long as was asked for.
 has $bin/load-arguments "--seconds 2 --rate-scale 0.75"
 has out "--engine torch"
+# Where PyTorch is there, a job trains beside a tenth of that load.
+if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+  has out "train submit job.yaml --port 1"
+  grep -q -- "--rate-scale 0.0[78]" $bin/load-arguments || fail "no load beside training: $(cat $bin/load-arguments)"
+  has out "train show digits"
+fi
 # ONNX Runtime goes first; without either there is the demonstration.
 engines true true
 runs 0 --seconds 2

@@ -64,6 +64,9 @@ has err "is of 8 logical workers; this job has 4"
 expect 2 train run "$training/recipes.py" --checkpoint job.state -- --optimizer adamw
 has err "schedulers of learning rates; the script has made 0"
 
+# The others wait at a barrier for what rank 0 makes before the loop.
+expect 0 train run "$training/barrier.py" --workers 3; has out "trained"
+
 # What cannot be made elastic is refused with its line; nothing has run by then.
 expect 2 train rehearse "$training/refused.py"
 has err "refused.py:3: cannot be made elastic: sharded parameters"

@@ -21,6 +21,7 @@
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
+#include "cli/training_lending.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
 #include "formats/plan_file.h"
@@ -60,6 +61,10 @@ struct Options {
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
+  std::string training;  // The folder of training jobs; empty: there are none.
+  std::string training_python;
+  int training_nice = serve::kTrainerNice;
+  std::shared_ptr<LendingTables> lending = std::make_shared<LendingTables>();
   std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
   bool log_requests = false;
@@ -299,6 +304,7 @@ Result<serve::ReloadedPlan> load_again(const Options& options, WatchedModel& mod
   TANGRAM_TRY(auto deployment, sched::compile(again.plan, roster.workload, *again.latency));
   TANGRAM_RETURN_IF_ERROR(check_slices(options, deployment, roster.workload));
   if (!renewed && model.watch != nullptr && again.fitted != nullptr) model.watch->restart(again.fitted);
+  options.lending->set(again.plan, roster.workload, again.latency);
   return serve::ReloadedPlan{std::move(roster), std::move(deployment)};
 }
 
@@ -498,6 +504,13 @@ Result<ExitCode> run(Session& session, Options options) {
                                                  ? "expected PLAN, or --follow FLEET to make plans for a fleet"
                                                  : "--follow makes its own plans: leave out PLAN"});
   }
+  if (options.following.wanted() && !options.training.empty()) {
+    return session.fail(
+        {ErrorCode::invalid, "--training needs a PLAN: a server that follows its traffic does not lend slices yet"});
+  }
+  if (options.training.empty() && !options.training_python.empty()) {
+    return session.fail({ErrorCode::invalid, "--training-python needs --training DIR"});
+  }
   // Both would be ambiguous, and without run times the scheduler cannot tell which requests will be late.
   if (options.latency.measurements.empty() == options.latency.model.empty()) {
     return session.fail(
@@ -528,6 +541,21 @@ Result<ExitCode> run(Session& session, Options options) {
         config.remote_of_device.emplace(device, config.remote_of_device.size());
       }
     }
+  }
+  if (!options.training.empty()) {
+    options.lending->set(served.plan, served.workload, served.latency);
+    config.training = serve::TrainingOptions{.folder = options.training,
+                                             .python = options.training_python,
+                                             .nice = options.training_nice,
+                                             .lending = {},
+                                             .needs = {}};
+    // A slice is back within two steps of a job, and not after loading a model.
+    config.training->lending.lead = std::chrono::seconds(1);
+    config.training->lending.guard = std::chrono::seconds(5);
+    config.training->lending.forgives_in_silence = true;
+    config.training->needs = [tables = options.lending](const sched::Deployment& deployment) {
+      return tables->make(deployment);
+    };
   }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
   recut::GpuChoices choices = options.following.gpus;
@@ -712,6 +740,20 @@ void add_serve(Program& program) {
   verb.add_option("--gpu", options->gpus,
                   "The GPU for a device of the plan, NAME=UUID or NAME=INDEX, as for `tangram apply`.")
       ->type_name("CHOICE");
+  program.offers_files(
+      verb.add_option(
+              "--training", options->training,
+              "Lend slices that inference does not need to training jobs, whose state is kept in this folder. "
+              "Tenants of the role admin, or without --access this user, can then run commands: see `tangram train`.")
+          ->type_name("DIR"));
+  program.offers_files(verb.add_option("--training-python", options->training_python,
+                                       "The Python interpreter of training jobs; default: the first that has PyTorch.")
+                           ->type_name("FILE"));
+  program.whole_number(
+      verb.add_option("--training-nice", options->training_nice,
+                      "The nice value of training jobs: how far they give way to others on their cores.")
+          ->type_name("N"),
+      0, 19);
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
   verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,

@@ -1,7 +1,7 @@
 // `tangram train`: elastic training of PyTorch scripts.
 //
 // `rehearse` and `run` need no server: they host the job in this process. What is decided is in train/elastic_job.h,
-// what runs in serve/training_host.h.
+// what runs in serve/training_host.h. The others ask a server (cli/training_jobs.h).
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,6 +14,7 @@
 #include "base/statistics.h"
 #include "base/text.h"
 #include "cli/program.h"
+#include "cli/training_jobs.h"
 #include "report/number_text.h"
 #include "serve/training_rehearsal.h"
 
@@ -39,6 +40,8 @@ struct Options {
   double checkpoint_every_s = 60;
   std::int64_t seed = 1;
   double limit_s = 3600;
+  bool follows = false;
+  ServerOptions server;
 };
 
 // A folder for the socket and the log of one job, removed at the end.
@@ -195,23 +198,36 @@ void add_train(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "train",
        .group = "Train",
-       .summary = "run PyTorch scripts whose trainers come and go between two steps",
+       .summary = "train PyTorch scripts on slices that come and go between two steps",
        .description =
            "Runs an ordinary DistributedDataParallel script, unchanged, as an elastic job: its trainers may join, leave or "
            "die, and the result has the same bits for any number of them. `run` runs it here with the first number of "
            "--workers. `rehearse` runs it twice, once with one trainer and once with numbers that change every so many "
            "steps, and compares the results. Needs a Python with PyTorch. What cannot be made elastic is refused with its "
-           "line. Exit code 1: the results differ, or steps were lost.",
+           "line. Exit code 1: the results differ, or steps were lost.\n"
+           "`submit`, `list`, `show`, `logs` and `cancel` ask a server that was started with --training: it runs the "
+           "job of a YAML file on slices that inference does not need, and takes them back when it does. Any other "
+           "command can be such a job, too: it is ended by SIGTERM and started again. Exit code 1: the server refused.",
        .examples = {{"tangram train rehearse examples/training/digits.py --workers 1,2,1 --every 20",
                      "Whether the script may be trained on lent slices."},
                     {"tangram train run examples/training/digits.py --workers 2",
-                     "With two trainers. Arguments of the script follow a --."}}},
-      [options](Session& session) {
+                     "With two trainers. Arguments of the script follow a --."},
+                    {"tangram train submit job.yaml", "Train on what inference leaves."},
+                    {"tangram train list --output json", "How far the jobs are."},
+                    {"tangram train logs -f digits", "What a job prints, until it has ended."}}},
+      [options](Session& session) -> Result<ExitCode> {
+        if (asks_for_training_jobs(options->action)) {
+          return ask_for_training_jobs(session, options->server, {options->action, options->script, options->follows});
+        }
+        if (options->script.empty()) return session.fail({ErrorCode::invalid, options->action + " needs a SCRIPT"});
         return options->action == "run" ? run_script(session, *options) : rehearse(session, *options);
       });
-  program.one_of(verb.add_option("ACTION", options->action, "run or rehearse.")->required(), {"run", "rehearse"});
-  program.offers_files(
-      verb.add_option("SCRIPT", options->script, "The script. What follows -- goes to it.")->required());
+  program.one_of(verb.add_option("ACTION", options->action, "What to do.")->required(),
+                 {"run", "rehearse", "submit", "list", "show", "logs", "cancel"});
+  program.offers_files(verb.add_option(
+      "SCRIPT", options->script,
+      "run, rehearse: the script; what follows -- goes to it. submit: the file of the job. Otherwise the "
+      "name of the job."));
   program.takes_rest("train", options->arguments);
   verb.add_option("--workers", options->workers, "The number of trainers; for rehearse, one number after another.")
       ->type_name("LIST")
@@ -256,6 +272,8 @@ void add_train(Program& program) {
       ->type_name("S")
       ->capture_default_str()
       ->range(1.0, 1e8);
+  verb.add_flag("-f,--follow", options->follows, "logs: go on until the job has ended.");
+  add_server_options(program, verb, options->server);
 }
 
 }  // namespace tangram::cli

@@ -15,5 +15,6 @@ Shape job_shape();
 Shape training_shape();
 Shape recut_shape();
 Shape access_shape();
+Shape training_job_shape();
 
 }  // namespace tangram::formats

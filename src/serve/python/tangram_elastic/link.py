@@ -19,18 +19,30 @@ def _die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+_connected = None
+
+
+def connect(path, trainer):
+    """The socket to the coordinator; the one that was connected before, if one was."""
+    global _connected
+    if _connected is None:
+        _connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        _connected.connect(path)
+        _connected.sendall((json.dumps({"trainer": trainer, "pid": os.getpid()}) + "\n").encode())
+    return _connected
+
+
 class Link:
     """Calls `on_message` with each message, on a thread of its own. Without the coordinator the process ends: nobody
-    else would ever take its slice back."""
+    else would ever take its slice back. `on_lost` is called first, and may take a few seconds to save the state."""
 
-    def __init__(self, path, trainer, on_message):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(path)
+    def __init__(self, path, trainer, on_message, on_lost):
+        self._socket = connect(path, trainer)
         self._lock = threading.Lock()
         self._on_message = on_message
+        self._on_lost = on_lost
         self.waits = True
         os.register_at_fork(after_in_child=_die_with_parent)
-        self.send(trainer=trainer, pid=os.getpid())
 
     def start(self):
         threading.Thread(target=self._read, daemon=True).start()
@@ -42,14 +54,15 @@ class Link:
             with self._lock:
                 self._socket.sendall(line)
         except OSError:
-            os._exit(3)
+            pass  # The reading thread sees it, too, and ends the process.
 
     def _read(self):
         try:
             for line in self._socket.makefile("r", encoding="utf-8"):
                 self._on_message(json.loads(line))
-        except OSError:
+        except (OSError, ValueError):
             pass
+        self._on_lost()
         os._exit(3)
 
     def _say_alive(self):

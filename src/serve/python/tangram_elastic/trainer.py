@@ -23,12 +23,15 @@ import torch.distributed as dist
 from . import state
 from .errors import refuse
 from .link import Link
+from .opening import Opening
 from .tree import SumTree, shares
 
 # For the longest thing that rank 0 may do between two steps while the others wait. Dead processes are noticed at once,
 # because their connections close, and processes that hang are killed by the coordinator.
 _COLLECTIVE_LIMIT = timedelta(hours=2)
 _LENGTH_TAG, _STATE_TAG = 7, 8
+# How long a trainer whose coordinator has died may take to end its step and save the state.
+_ORPHAN_LIMIT_S = 5.0
 
 
 def scramble(*numbers):
@@ -93,6 +96,7 @@ class Trainer:
         self.tree = SumTree(logical_workers)
         self.step = 0  # Steps made.
         self.loss = None
+        self.rank = 0
         self.joined = False
         self.model = self.optimizer = None
         self.in_batches = False  # The body of a loop over batches() runs.
@@ -115,6 +119,7 @@ class Trainer:
         self._told_to_enter = 0
         self._stopped = False
         self._failed = 0
+        self._orphaned = False  # The coordinator is gone.
         self._changed = threading.Condition()
         self._values = {}
         self._group = None
@@ -125,9 +130,11 @@ class Trainer:
         self._sums = []
         self.micro_loss = 0.0
         path = os.environ.get("TANGRAM_ELASTIC_SOCKET")
+        self.opening = None  # Until it joins.
         if path:
+            self.opening = Opening(os.path.dirname(path), self.id == 0)
             os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-            self.link = Link(path, self.id, self._on_message)
+            self.link = Link(path, self.id, self._on_message, self._on_lost)
             self.link.start()
 
     # ---- what the coordinator says, on the thread of the link --------------------------------------------------------
@@ -144,6 +151,23 @@ class Trainer:
                 if not self.joined:
                     self._end()
             self._changed.notify_all()
+
+    def _on_lost(self):
+        """On the thread of the link, which ends the process afterwards."""
+        with self._changed:
+            self._orphaned = True
+            self._changed.notify_all()
+            if not self.joined:
+                return
+        time.sleep(_ORPHAN_LIMIT_S)
+
+    def _end_orphaned(self):
+        """Between two steps: the trainer of rank 0 saves the state for whoever continues the job."""
+        if self.checkpoint and self._has_state and self.rank == 0 and self._within_epoch:
+            if self._writing:
+                self._writing.join()
+            state.save(self._packed(), self.checkpoint)
+        self._end(3)
 
     def _prepare(self, group):
         if group.generation <= self._latest:
@@ -211,6 +235,8 @@ class Trainer:
         self.joined = True
         if self.link is None:
             return
+        self.opening.end()
+        self.opening = None
         self.link.send(hello=0)
         self._enter_next()
 
@@ -219,6 +245,8 @@ class Trainer:
         if self.link is None:
             return
         self._sending = [item for item in self._sending if not item[0].is_completed()]
+        if self._orphaned and (self._within_epoch or self._broken):
+            self._end_orphaned()
         if self._broken:
             self._enter_next()
         elif self._agreed is not None:
@@ -246,6 +274,8 @@ class Trainer:
                 while not (group := self._enterable()):
                     if self._stopped:
                         self._end()
+                    if self._orphaned:
+                        self._end_orphaned()
                     self._changed.wait()
             self._broken = False
             self._enter(group)
@@ -301,7 +331,7 @@ class Trainer:
         if self._writing:
             self._writing.join()
         if not group.members and group.source == self.id and self.checkpoint:
-            state.save(self._packed(), self.checkpoint)
+            state.save(self._packed(), os.environ.get("TANGRAM_PARK") or self.checkpoint)
             self.link.send(saved=self.step)
         self.link.send(left=group.generation, step=self.step)
         self._end()
@@ -334,9 +364,9 @@ class Trainer:
 
     def _restore(self, block):
         received = state.unpack(block)
-        if received["logical_workers"] != self.logical:
-            refuse("the state that was received is of %d logical workers; this job has %d"
-                   % (received["logical_workers"], self.logical))  # fmt: skip
+        logical = received.get("logical_workers", self.logical)  # Missing in states of the first version.
+        if logical != self.logical:
+            refuse("the state that was received is of %d logical workers; this job has %d" % (logical, self.logical))
         ours, theirs = ([len(g["params"]) for g in o["param_groups"]]
                         for o in (self.optimizer.state_dict(), received["optimizer"]))  # fmt: skip
         if ours != theirs:
@@ -559,7 +589,7 @@ class Trainer:
         self.link.send(done=self.step, state=self.checksum())
         self.link.waits = True
         with self._changed:
-            while not self._stopped:
+            while not self._stopped and not self._orphaned:
                 self._changed.wait()
         self._end()
 
