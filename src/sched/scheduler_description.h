@@ -19,7 +19,7 @@ template <typename Visitor>
 void describe(Visitor& v, SchedulerConfig& c) {
   // The bindings name every field: with a new one this does not compile until the field is described, too.
   auto& [policy, policy_config, admission, requests_max, retries_max, correction_weight, stuck_factor, stuck_min,
-         reshapes_max, drain_max] = c;
+         reshapes_max, drain_max, fair_share] = c;
   auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, bursts_expected] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
   v.field("policy", policy, {.names = &policy_names}, "The dispatch policy; `tangram policies` lists them.");
@@ -49,6 +49,9 @@ void describe(Visitor& v, SchedulerConfig& c) {
   v.field("drain_max_s", drain_max, {.min = 0, .max = 1e6},
           "How long a slice that the next plan does not have may go on with its batch. Then the batch is stopped, and "
           "its requests run elsewhere.");
+  v.field("fair_share", fair_share,
+          "Tenants share the slices of a service by their weights: requests beyond the share of their tenant go after "
+          "those within theirs. The server sets it where it knows its tenants (`--access`).");
 }
 
 }  // namespace tangram::sched
