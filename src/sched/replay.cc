@@ -19,7 +19,7 @@ namespace tangram::sched {
 namespace {
 
 // No recording has so many tenants; a larger number would only take memory.
-constexpr std::int64_t kTenantMax = 10'000'000;
+constexpr std::int64_t kTenantMax = 1'000'000;
 
 // The World of a replay: it does nothing, because the events that follow from actions are in the recording.
 class ReplayWorld final : public World {

@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/json_reader.h"
 #include "base/text.h"
@@ -267,7 +268,6 @@ std::optional<CallProblem> read_output_parameter(std::string_view name, const Pa
 // Converts the data at once if the datatype is known. JSON members have no order, so the datatype can follow the data:
 // then the text is remembered and skipped, and convert_late() reads it a second time.
 bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
-  if (input.has_data) return json.fail("data is given twice");
   input.has_data = true;
   const auto datatype = parse_datatype(input.datatype_name);
   if (!datatype) {
@@ -280,13 +280,39 @@ bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
   return good;
 }
 
+constexpr std::array<std::string_view, 4> kRequestKeys{"id", "parameters", "inputs", "outputs"};
+constexpr std::array<std::string_view, 5> kInputKeys{"name", "datatype", "shape", "data", "parameters"};
+constexpr std::array<std::string_view, 2> kOutputKeys{"name", "parameters"};
+
+// The keys of an object that mean something, each of which may come once: of two, a proxy in front could have checked
+// the other one.
+class OnceEach {
+ public:
+  explicit OnceEach(std::span<const std::string_view> keys) : keys_(keys) {}
+  // False, with the problem, if the key came before.
+  bool take(JsonReader& json, std::string_view key) {
+    const auto known = static_cast<std::size_t>(std::ranges::find(keys_, key) - keys_.begin());
+    if (known == keys_.size()) return true;
+    const unsigned bit = 1U << known;
+    if ((seen_ & bit) != 0) return json.fail(fmt::format("{} is given twice", key));
+    seen_ |= bit;
+    return true;
+  }
+
+ private:
+  std::span<const std::string_view> keys_;
+  unsigned seen_ = 0;
+};
+
 bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) {
   if (request.inputs.size() == kInputsMax) return json.fail("too many inputs");
   JsonInput& input = request.inputs.emplace_back();
+  OnceEach once(kInputKeys);
   return json.object([&](std::string_view key) {
+    if (!once.take(json, key)) return false;
     if (key == "name") return json.string(input.name);
     if (key == "datatype") return json.string(input.datatype_name);
-    if (key == "shape") return input.shape.empty() ? read_shape(json, input.shape) : json.fail("shape is given twice");
+    if (key == "shape") return read_shape(json, input.shape);
     if (key == "data") return read_data(json, input, converted);
     if (key != "parameters" || json.peek() == 'n') return json.skip();
     return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
@@ -298,7 +324,9 @@ bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) 
 bool read_output(JsonReader& json, JsonRequest& request) {
   if (request.outputs.size() == kInputsMax) return json.fail("too many outputs");
   JsonOutput& output = request.outputs.emplace_back();
+  OnceEach once(kOutputKeys);
   return json.object([&](std::string_view key) {
+    if (!once.take(json, key)) return false;
     if (key == "name") return json.string(output.name);
     if (key != "parameters" || json.peek() == 'n') return json.skip();
     return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
@@ -318,7 +346,9 @@ bool read_request_parameters(JsonReader& json, JsonRequest& request, Call& call)
 }
 
 bool read_request(JsonReader& json, JsonRequest& request, Call& call) {
+  OnceEach once(kRequestKeys);
   return json.object([&](std::string_view key) {
+    if (!once.take(json, key)) return false;
     // Clients with optional fields, such as KServe's, write those that they leave out as null.
     const bool optional = key == "id" || key == "parameters" || key == "outputs";
     if (optional && json.peek() == 'n') return json.null();

@@ -344,6 +344,20 @@ TEST(InferJson, JudgesTheRangeAfterRounding) {
   EXPECT_EQ(echoed(Datatype::bf16, "0.1"), "0.100097656");
 }
 
+TEST(InferRequest, RefusesAKeyThatComesTwice) {
+  const std::string ids = R"("name":"ids","shape":[2,1],"datatype":"INT64","data":[1,2])";
+  const auto problem = [&](const std::string& head, const std::string& more) {
+    return read("{" + head + R"("inputs":[{)" + ids + more + "}," + std::string(kScale) + "]}")->message();
+  };
+  EXPECT_EQ(problem("", ""), "");
+  EXPECT_EQ(problem(R"("mine":1,"mine":2,)", R"(,"other":1,"other":2)"), "");
+  EXPECT_THAT(problem(R"("id":"a","id":"b",)", ""), HasSubstr("id is given twice"));
+  EXPECT_THAT(problem(R"("inputs":[],)", ""), HasSubstr("inputs is given twice"));
+  EXPECT_THAT(problem("", R"(,"datatype":"INT64")"), HasSubstr("datatype is given twice"));
+  EXPECT_THAT(problem("", R"(,"data":[1,2])"), HasSubstr("data is given twice"));
+  EXPECT_THAT(problem("", R"(,"shape":[2,1])"), HasSubstr("shape is given twice"));
+}
+
 TEST(InferRequest, TakesNullAsAbsent) {
   const auto r = read(R"({"id":null,"parameters":null,"outputs":null,"inputs":[)"
                       R"({"name":"ids","shape":[2,1],"datatype":"INT64","parameters":null,"data":[1,2]},)" +
