@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace tangram {
 namespace {
@@ -77,7 +78,8 @@ char JsonReader::peek() {
   if (at_ >= text_.size()) return '\0';
   const char c = text_[at_];
   // All numbers answer '0', so that a caller can switch on one character.
-  return c == '-' || is_digit(c) ? '0' : c;
+  const bool special = non_finite_ && (c == 'N' || c == 'I');
+  return c == '-' || is_digit(c) || special ? '0' : c;
 }
 
 // A longer word, such as "nullx", is found by the next call, which expects a comma or an end.
@@ -133,7 +135,25 @@ std::string_view JsonReader::number_text(bool* whole) {
   return {};
 }
 
+// Looks at one or two letters first: nearly all numbers are ordinary ones.
+bool JsonReader::take_non_finite(double& value) {
+  const char first = peek();
+  if (first != '0' || is_digit(text_[at_])) return false;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (word("NaN")) {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (word("Infinity")) {
+    value = kInfinity;
+  } else if (word("-Infinity")) {
+    value = -kInfinity;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool JsonReader::number(double& value) {
+  if (non_finite_ && ok() && take_non_finite(value)) return true;
   bool whole = true;
   const std::string_view text = number_text(&whole);
   if (text.empty()) return false;

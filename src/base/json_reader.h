@@ -1,7 +1,8 @@
 // JSON read in one pass, without a tree.
 //
 // An inference request may hold a million numbers; a tree of them costs more than the inference. The caller says what
-// it expects and is called for each part. Strict: no comments, no trailing commas, no NaN; strings must be UTF-8.
+// it expects and is called for each part. Strict: no comments, no trailing commas, no NaN unless allowed; strings must
+// be UTF-8.
 #pragma once
 
 #include <charconv>
@@ -16,6 +17,8 @@ class JsonReader {
   static constexpr int kDepthMax = 64;
 
   explicit JsonReader(std::string_view text) : text_(text) {}
+  // NaN, Infinity and -Infinity are numbers from now on, as Python writes them.
+  void allow_non_finite() { non_finite_ = true; }
 
   // After the first problem every call returns false.
   bool ok() const { return problem_.empty(); }
@@ -63,6 +66,8 @@ class JsonReader {
   bool expect(char c, const char* what) { return take(c) || fail(what); }
   // Skips white space and consumes `word` if it is next.
   bool word(std::string_view word);
+  // Consumes NaN, Infinity or -Infinity if it is next. Requires ok().
+  bool take_non_finite(double& value);
   // The characters of the next number, checked against the grammar; empty after a problem.
   std::string_view number_text(bool* whole);
   // Each requires at_ just behind the backslash or the 'u'. False after a problem.
@@ -72,6 +77,7 @@ class JsonReader {
   std::string_view text_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  bool non_finite_ = false;
   std::string problem_;
 };
 

@@ -14,6 +14,25 @@ bool skips(std::string_view text) {
 }
 
 // Each text is judged as an independent parser judges it.
+TEST(JsonReader, ReadsNumbersThatJsonHasNotWhereAllowed) {
+  for (const std::string text : {"[NaN, Infinity,-Infinity, -1]", "[[NaN],{\"a\":-Infinity}]"}) {
+    JsonReader strict(text);
+    EXPECT_FALSE(strict.skip()) << text;
+    JsonReader json(text);
+    json.allow_non_finite();
+    EXPECT_TRUE(json.skip() && json.end()) << text;
+  }
+  JsonReader json("Infinity");
+  json.allow_non_finite();
+  EXPECT_EQ(json.peek(), '0');
+  double value = 0;
+  EXPECT_TRUE(json.number(value));
+  EXPECT_EQ(value, std::numeric_limits<double>::infinity());
+  JsonReader other("Nan");
+  other.allow_non_finite();
+  EXPECT_FALSE(other.number(value));
+}
+
 TEST(JsonReader, AcceptsWhatIsJsonAndNothingElse) {
   const std::vector<std::string> texts{
       "{}", "[]", "null", "true", "false", "0", "-0", "-1.5e+10", "1E5", R"("a")", R"({"a":[1,{"b":null}],"c":"d"})",

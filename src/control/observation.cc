@@ -10,6 +10,8 @@ void count_outcome(ServiceObservation& service, OutcomeKind kind) {
     case OutcomeKind::late: ++service.late; break;
     case OutcomeKind::rejected:
     case OutcomeKind::failed: ++service.lost; break;
+    // It says nothing about the slices: its caller did not wait.
+    case OutcomeKind::abandoned: break;
   }
 }
 

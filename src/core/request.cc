@@ -11,6 +11,7 @@ std::string_view to_string(OutcomeKind kind) {
     case OutcomeKind::late: return "late";
     case OutcomeKind::rejected: return "rejected";
     case OutcomeKind::failed: return "failed";
+    case OutcomeKind::abandoned: return "abandoned";
   }
   return "";
 }

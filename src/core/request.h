@@ -26,14 +26,15 @@ struct Request {
 };
 
 enum class OutcomeKind : std::uint8_t {
-  served,    // Answered by its deadline.
-  late,      // Answered after it.
-  rejected,  // Refused before it ran: it could not have been in time, or a limit was reached.
-  failed,    // It ran, or was about to, and the slice or the engine failed.
+  served,     // Answered by its deadline.
+  late,       // Answered after it.
+  rejected,   // Refused before it ran: it could not have been in time, or a limit was reached.
+  failed,     // It ran, or was about to, and the slice or the engine failed.
+  abandoned,  // Its caller has gone, so nobody waits for the answer.
 };
 
 inline constexpr std::array kOutcomeKinds{OutcomeKind::served, OutcomeKind::late, OutcomeKind::rejected,
-                                          OutcomeKind::failed};
+                                          OutcomeKind::failed, OutcomeKind::abandoned};
 
 enum class RejectReason : std::uint8_t {
   none,         // The request was not rejected.

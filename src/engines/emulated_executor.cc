@@ -28,6 +28,7 @@ class EmulatedExecutor final : public Executor {
         static_cast<std::int64_t>(static_cast<double>((job.load + job.expected).count()) * config_.time_scale));
   }
 
+  // The answer is there and only its time would pass.
   bool stop(BatchId, bool) override { return true; }
   bool restart() override { return true; }
 

@@ -42,6 +42,9 @@ struct TenantRecord {
   Located<std::optional<double>> burst;
   std::optional<std::int64_t> quota_per_day;
   std::optional<std::int64_t> in_flight_max;
+  double weight = 1;
+  std::optional<std::int64_t> priority_best;
+  std::optional<Duration> deadline_max;
 };
 
 struct AccessRecord {
@@ -88,6 +91,15 @@ void describe(Visitor& v, TenantRecord& c) {
           "The largest number of inference requests per day, UTC; default: unlimited.");
   v.field("in_flight_max", c.in_flight_max, {.min = 1, .max = kCountMax},
           "The largest number of inference requests in flight; default: unlimited.");
+  v.field("weight", c.weight, {.min = 0.001, .max = 1000},
+          "The tenant's share of the slices of a service, against the weights of the other tenants that use it at the "
+          "same time. Requests beyond the share run where there is room.");
+  v.field("priority_best", c.priority_best, {.min = 1, .max = 998'000},
+          "The highest `priority` (1 goes first) that its requests may name: a smaller number is raised to this one. "
+          "Default: 1.");
+  v.field("deadline_max_ms", c.deadline_max, {.max = 1e12, .above = 0},
+          "The latest deadline that its requests may name, after their arrival; a later one becomes this one. Default: "
+          "no limit.");
 }
 
 template <typename Visitor>
@@ -200,6 +212,9 @@ AccessTenant read_tenant(const TenantRecord& record, Problems& problems) {
   tenant.burst = record.burst.value.value_or(std::max(1.0, record.rate_per_s.value_or(1)));
   tenant.quota_per_day = record.quota_per_day;
   tenant.in_flight_max = record.in_flight_max;
+  tenant.weight = record.weight;
+  tenant.priority_best = record.priority_best;
+  tenant.deadline_max = record.deadline_max;
   return tenant;
 }
 
@@ -221,6 +236,9 @@ TenantRecord record_of(const AccessTenant& tenant) {
   if (tenant.rate_per_s) record.burst.value = tenant.burst;
   record.quota_per_day = tenant.quota_per_day;
   record.in_flight_max = tenant.in_flight_max;
+  record.weight = tenant.weight;
+  record.priority_best = tenant.priority_best;
+  record.deadline_max = tenant.deadline_max;
   return record;
 }
 

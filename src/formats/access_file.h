@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/time.h"
 #include "formats/source.h"
 
 namespace tangram::formats {
@@ -41,6 +42,9 @@ struct AccessTenant {
   double burst = 1;                                 // How many may come at once where the rate is kept on average.
   std::optional<std::int64_t> quota_per_day = {};   // Requests, from midnight to midnight UTC.
   std::optional<std::int64_t> in_flight_max = {};   // Requests at one time.
+  double weight = 1;                                // Its share of slices that others use, too, against theirs.
+  std::optional<std::int64_t> priority_best = {};  // Requests that name a priority before this one (1: highest) get it.
+  std::optional<Duration> deadline_max = {};       // Requests that name a later deadline get this one.
 
   bool operator==(const AccessTenant&) const = default;
 };

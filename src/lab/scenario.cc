@@ -115,6 +115,7 @@ struct ScenarioRecord {
   std::uint64_t warmup_requests = 0;
   std::uint64_t seed = 1;
   std::size_t tenants = 1;
+  double first_tenant_factor = 1;
   double rate_scale = 1;
   std::vector<PlanChangeRecord> plan_changes;
   std::vector<BackgroundRecord> background;
@@ -272,6 +273,8 @@ void describe(Visitor& v, ScenarioRecord& c) {
   v.field("seed", c.seed, {.min = 0}, "The seed of all random numbers; the same seed repeats the run exactly.");
   v.field("tenants", c.tenants, {.min = 1, .max = kTenantsMax},
           "The number of tenants to which requests are assigned at random.");
+  v.field("first_tenant_factor", c.first_tenant_factor, {.min = 0.001, .max = 1000},
+          "How many times as many requests the first tenant sends as each of the others.");
   v.field("rate_scale", c.rate_scale, {.max = 1e6, .above = 0}, "The factor for all rates; traces run faster.");
   v.field("plan_changes", c.plan_changes, "Plans that take effect during the run, in order of time.");
   v.field("background", c.background, "Offline jobs beside the traffic.");
@@ -526,6 +529,7 @@ void fill_config(const ScenarioRecord& record, sim::SimulationConfig& config) {
   config.warmup_requests = record.warmup_requests;
   config.rate_scale = record.rate_scale;
   config.tenants = record.tenants;
+  config.first_tenant_factor = record.first_tenant_factor;
 }
 
 // Makes scalars valid JSON: words in quotes, numbers without a bare point or leading zeros. YAML allows more spellings,

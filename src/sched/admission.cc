@@ -23,7 +23,7 @@ bool serves_now(const View& view, const Request& request, std::uint32_t bucket) 
 // and nothing would ever show it.
 TimePoint earliest_finish(const View& view, const Request& request, std::uint32_t bucket) {
   TimePoint best = kTimeNever;
-  const Duration drain = view.backlog(request.queue) + view.drain(request, bucket);
+  const Duration drain = view.backlog_before(request) + view.drain(request, bucket);
   for (const PoolId pool : view.service(request.queue).pools) {
     const PoolState& slices = view.pool(pool);
     const PoolService& entry = *view.pool_service(pool, request.queue);
@@ -38,7 +38,7 @@ TimePoint earliest_finish(const View& view, const Request& request, std::uint32_
 
 // By the table alone, without corrections: the answer is about the plan and the client, not about today's run times.
 bool could_be_in_time(const View& view, const Request& request) {
-  const std::uint32_t bucket = view.service(request.queue).bucket_of(request.size);
+  const std::uint32_t bucket = view.bucket_of(request);
   if (bucket == view.service(request.queue).edges.size()) return true;
   bool taken = false;
   const bool in_time = any_pool_that_takes(view, request, bucket, [&](PoolId pool) {

@@ -30,9 +30,10 @@ RejectReason why_never(const View& view, const Request& request, std::uint32_t b
 bool serves_now(const View& view, const Request& request, std::uint32_t bucket);
 
 // When the request could be answered if it joined the requests that wait now, or kTimeNever if no slice that takes it
-// serves now. Each pool is looked at by its slice that is free first. The service's whole backlog must also have
-// drained through all its slices at full batches; the request may share its batch with the backlog, so the two times
-// are not added.
+// serves now. Each pool is looked at by its slice that is free first. What waits and runs before the request must also
+// have drained through all slices of the service at full batches; the request may share its batch with the backlog, so
+// the two times are not added. Requests that run after it do not count: neither those of lower priority nor those that
+// have more time.
 TimePoint earliest_finish(const View& view, const Request& request, std::uint32_t bucket);
 
 // False for a request whose time is shorter than its mean run time on the fastest slice of the plan, were that idle: it
@@ -48,13 +49,10 @@ inline bool has_slice_within(const View& view, const PoolState& slices, Duration
   return view.wait_for(view.slice(slices.by_free_time.front())) <= wait_max;
 }
 
-}  // namespace detail
-
-// Whether earliest_finish is not after the last deadline. `bound`: the policy binds requests to slices. Inline because
-// it is asked for every request and mostly answered by the first pool.
-inline bool may_end_in_time(const View& view, const Request& request, std::uint32_t bucket, bool bound) {
+// may_end_in_time, with this much that waits before the request.
+inline bool fits_behind(const View& view, const Request& request, std::uint32_t bucket, bool bound, Duration backlog) {
   const Duration left = view.last_deadline(request) - view.now();
-  const Duration drain = view.backlog(request.queue) + view.drain(request, bucket);
+  const Duration drain = backlog + view.drain(request, bucket);
   if (drain > left) return false;
   for (const PoolId pool : view.service(request.queue).pools) {
     const PoolState& slices = view.pool(pool);
@@ -62,10 +60,21 @@ inline bool may_end_in_time(const View& view, const Request& request, std::uint3
     if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
     const Duration run = view.mean(pool, entry, bucket, request.samples);
     if (run > left) continue;
-    if (slices.idle.count > 0 || detail::has_slice_within(view, slices, left - std::max(drain, run), bound))
-      return true;
+    if (slices.idle.count > 0 || has_slice_within(view, slices, left - std::max(drain, run), bound)) return true;
   }
   return false;
+}
+
+}  // namespace detail
+
+// Whether earliest_finish is not after the last deadline. `bound`: the policy binds requests to slices. Inline because
+// it is asked for every request and mostly answered by the first pool.
+inline bool may_end_in_time(const View& view, const Request& request, std::uint32_t bucket, bool bound) {
+  const Duration all = view.backlog(request.queue);
+  if (detail::fits_behind(view, request, bucket, bound, all)) return true;
+  // Only now is it worth looking at which of them run before it.
+  const Duration before = all == Duration::zero() ? all : view.backlog_before(request);
+  return before < all && detail::fits_behind(view, request, bucket, bound, before);
 }
 
 }  // namespace tangram::sched

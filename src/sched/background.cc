@@ -123,6 +123,7 @@ Duration Background::run_max(const View& view, PoolId pool, bool pressed) const 
 
 void Background::insert(Waiting* waiting) {
   queues_[waiting->request.queue.index()][waiting->bucket].insert(waiting);
+  waiting->place = RecordPlace::background;
   ++count_;
 }
 

@@ -14,17 +14,23 @@ constexpr Duration kBackgroundEvery = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void BackgroundRunner::arrive(const Request& request) {
+RecordNumber BackgroundRunner::arrive(const Request& request) {
   if (state_.background == nullptr) state_.background = std::make_unique<Background>(state_, merge_);
   const DeployedService& service = view_.service(request.queue);
-  const std::uint32_t bucket = service.bucket_of(request.size);
+  const std::uint32_t bucket = view_.bucket_of(request);
   RejectReason reason = RejectReason::too_large;
   if (service.takes(bucket, request.samples)) reason = why_never(view_, request, bucket);
   const bool full = state_.store.full() || state_.background->full();
   if (reason == RejectReason::none && full) reason = RejectReason::queue_full;
   if (reason == RejectReason::none && ending_) reason = RejectReason::no_capacity;
-  if (reason != RejectReason::none) return resolver_.reject(request, reason);
-  place(state_.store.take(request, bucket));
+  if (reason != RejectReason::none) {
+    resolver_.reject(request, reason);
+    return kNoRecord;
+  }
+  Waiting* waiting = state_.store.take(request, bucket);
+  const RecordNumber record = waiting->number;
+  place(waiting);
+  return record;
 }
 
 void BackgroundRunner::place(Waiting* waiting) {

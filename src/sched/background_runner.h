@@ -23,11 +23,17 @@ class BackgroundRunner {
 
   // Queues the request, or rejects it if no slice takes it, a limit is reached or the World is ending. Its deadline
   // does not matter: it may wait until then.
-  void arrive(const Request& request);
+  // Returns the number of its record; kNoRecord if it was rejected.
+  RecordNumber arrive(const Request& request);
   // Queues a record that is in no queue, and runs it at once if a slice is idle and may.
   void place(Waiting* waiting);
   // Starts a background batch on the slice if that is idle, nothing is bound to it, and the slack allows one.
   void run_on(SliceId slice);
+  // Takes a request out of its queue. It counts as waiting no more.
+  void take_out(Waiting* waiting) {
+    state_.background->erase(waiting);
+    --state_.waiting_count;
+  }
   // Nothing is queued or admitted from now on.
   void on_ending();
   bool ending() const { return ending_; }

@@ -52,6 +52,10 @@ void BatchRunner::launch(SliceId id, BatchDraft& batch) {
   const Duration load = use.cold ? entry->model.load : Duration::zero();
   const Duration predicted = view_.mean(pool, *entry, batch.bucket, batch.samples) + load;
   const BatchId batch_id(++batches_);
+  for (const Request* member : batch.members) {
+    record_of(member)->place = RecordPlace::running;
+    record_of(member)->holder = id.value();
+  }
   // The World comes last: it sees the slice as busy.
   state_.slices.go_busy(id, {batch_id, service, batch.bucket, batch.samples, state_.now, predicted, use.cold, load});
   state_.waiting_count -= batch.members.size();

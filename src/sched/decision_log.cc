@@ -61,6 +61,7 @@ std::optional<std::string> DecisionLog::read_event(std::string_view text) {
   const auto n = read_numbers(text);
   if (!n) return std::nullopt;
   if (word == "arrival" && n->size() == 7) return at_time(arrival_text(*n));
+  if (word == "abandoned" && n->size() == 2) return at_time(fmt::format("abandoned r{}", (*n)[1]));
   if (word == "lost" && n->size() == 1) return at_time(fmt::format("lose slice {}", (*n)[0]));
   if (word == "returned" && n->size() == 1) return at_time(fmt::format("returned slice {}", (*n)[0]));
   if (word == "reshaped" && n->size() == 2) {

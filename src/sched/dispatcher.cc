@@ -101,6 +101,19 @@ void Dispatcher::place_or_reject(Waiting* waiting) {
   is_background(waiting->request) ? background_.place(waiting) : place(waiting);
 }
 
+std::optional<LaneId> Dispatcher::take_out(Waiting* waiting) {
+  --state_.waiting_count;
+  if (waiting->place == RecordPlace::lane) {
+    const LaneId lane(waiting->holder);
+    state_.lane_erase(lane, waiting);
+    return lane;
+  }
+  TANGRAM_CHECK(waiting->place == RecordPlace::bound, "an online request that waits is in a lane or bound");
+  const SliceId slice(waiting->holder);
+  state_.slices.unbind(slice, waiting, view_.run_times(view_.slice(slice).place.pool));
+  return std::nullopt;
+}
+
 std::vector<Waiting*> Dispatcher::take_all() {
   std::vector<Waiting*> all;
   for (std::uint32_t l = 0; l < state_.lanes.size(); ++l) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -41,6 +42,11 @@ class Dispatcher {
   // The same for any request that was admitted under another plan or for a slice that is gone: it is rejected if no
   // slice will ever take it.
   void place_or_reject(Waiting* waiting);
+  // Takes an online request out of its lane or the queue of its slice. It counts as waiting no more, and is in no
+  // queue. Returns the lane that it left, which is to be served again: other requests may have waited behind it.
+  std::optional<LaneId> take_out(Waiting* waiting);
+  // Asks the policy about a lane, after others have left it.
+  void serve(LaneId lane) { serve_lane(lane); }
   // All online requests, out of their queues and still counted as waiting; those of lanes first. Holds are forgotten.
   // State::adopt must follow.
   std::vector<Waiting*> take_all();

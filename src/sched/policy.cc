@@ -32,6 +32,16 @@ const PolicyInfo* find_policy(std::string_view name) {
   return nullptr;
 }
 
+Duration View::backlog_before(const Request& request) const {
+  const ServiceState& service = state_->services[request.queue.index()];
+  double before_ns = 0;
+  each_occupied_lane(request.queue, [&](LaneId, const Lane& lane) {
+    if (lane.late) return;
+    before_ns += service.drain_ns[lane.bucket] * static_cast<double>(lane.queue.samples_before(request));
+  });
+  return Duration(static_cast<std::int64_t>(before_ns));
+}
+
 std::optional<Binding> Policy::bind(const View&, const Waiting&) { return std::nullopt; }
 
 Displacement Policy::displace(const View&, const Request&, std::uint32_t) { return {}; }

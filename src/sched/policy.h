@@ -97,6 +97,21 @@ class View {
     return [this, pool](ServiceId service) { return run_time(pool, *pool_service(pool, service)); };
   }
 
+  // The bucket that a request waits and runs in: the smallest one for its size that some slice takes with so many
+  // samples. A bucket of few samples is passed over for a larger one: with edges 16 and 64, of which the first takes
+  // one sample and the second four, two samples of size 3 are padded to 64. Where no bucket takes them, that of the
+  // size alone; edges.size() if the size is above all edges.
+  std::uint32_t bucket_of(const Request& request) const {
+    const DeployedService& asked = service(request.queue);
+    const std::uint32_t by_size = asked.bucket_of(request.size);
+    for (std::uint32_t bucket = by_size; bucket < asked.edges.size(); ++bucket) {
+      for (const PoolId id : asked.pools) {
+        if (pool(id).present > 0 && pool_service(id, request.queue)->takes(bucket, request.samples)) return bucket;
+      }
+    }
+    return by_size;
+  }
+
   // Calls `visit(LaneId, const Lane&)` for every lane of `service` that holds a request, in order of bucket and
   // samples; the late lane comes last.
   template <typename Visit>
@@ -113,6 +128,9 @@ class View {
   // How long all slices of the service together need for what waits in its lanes and is not late, and for one request
   // more.
   Duration backlog(ServiceId id) const { return Duration(state_->services[id.index()].backlog_ns); }
+  // The same for what would run before `request`, which does not wait: requests of higher priority, and of the same
+  // priority with an earlier deadline. So a request with much time cannot shut out one with little.
+  Duration backlog_before(const Request& request) const;
   Duration drain(const Request& request, std::uint32_t bucket) const {
     const double per_sample = state_->services[request.queue.index()].drain_ns[bucket];
     return Duration(static_cast<std::int64_t>(per_sample * request.samples));

@@ -33,8 +33,24 @@ class RecordedScheduler {
   RecordedScheduler& operator=(const RecordedScheduler&) = delete;
 
   // Events, as the Scheduler has them.
-  void on_arrival(const Request& request) {
-    deliver([&] { scheduler_.on_arrival(request); }, [&] { recorder_.write_arrival(request); });
+  RecordNumber on_arrival(const Request& request) {
+    RecordNumber record = kNoRecord;
+    deliver([&] { record = scheduler_.on_arrival(request); }, [&] { recorder_.write_arrival(request); });
+    return record;
+  }
+  // The weight is written in millionths.
+  void on_tenant(TenantId tenant, std::int64_t weight_ppm) {
+    deliver([&] { scheduler_.on_tenant(tenant, 1e-6 * static_cast<double>(weight_ppm)); },
+            [&] {
+              recorder_.write_event("tenant", {tenant.value(), weight_ppm});
+            });
+  }
+  // Records are numbered alike when the recording is replayed.
+  void on_abandoned(RecordNumber record, RequestId request) {
+    deliver([&] { scheduler_.on_abandoned(record, request); },
+            [&] {
+              recorder_.write_event("abandoned", {record, static_cast<std::int64_t>(request.value())});
+            });
   }
   void on_batch_done(const BatchDone& done) {
     deliver([&] { scheduler_.on_batch_done(done); }, [&] { recorder_.write_done(done); });

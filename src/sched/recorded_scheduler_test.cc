@@ -75,7 +75,8 @@ std::string make_recording(std::uint64_t bytes_max = UINT64_MAX) {
       request.arrival = world.time;
       request.deadline = world.time + std::chrono::milliseconds(5 + rng.below(40));
       if (rng.chance(0.1)) request.priority = kPriorityBackground;
-      recorded.on_arrival(request);
+      const RecordNumber record = recorded.on_arrival(request);
+      if (i % 7 == 0) recorded.on_abandoned(record, request.id);
       if (i % 10 == 8) {
         recorded.recall(SliceId(0));
         for (const SliceId slice : world.lent) recorded.scheduler().recall(slice);
@@ -121,6 +122,8 @@ TEST(Recording, IsReplayedByteForByte) {
   EXPECT_TRUE(report->complete);
   EXPECT_GT(report->events, 600u);
   EXPECT_GT(report->actions, 600u);
+  EXPECT_NE(text.find(" abandoned "), std::string::npos);
+  EXPECT_NE(text.find("< stop "), std::string::npos);
 }
 
 // One digit of one decision is another: the line is found.

@@ -18,6 +18,9 @@
 namespace tangram::sched {
 namespace {
 
+// No recording has so many tenants; a larger number would only take memory.
+constexpr std::int64_t kTenantMax = 1'000'000;
+
 // The World of a replay: it does nothing, because the events that follow from actions are in the recording.
 class ReplayWorld final : public World {
  public:
@@ -167,6 +170,16 @@ class Player {
     const auto slice_known = [&] { return !n.empty() && static_cast<std::uint64_t>(n[0]) < state.slices.size(); };
     const auto slice = [&] { return SliceId(static_cast<std::uint32_t>(n[0])); };
     if (word == "arrival" && n.size() == 7) return play_arrival(n);
+    if (word == "abandoned" && n.size() == 2) {
+      if (n[0] < 0 || n[0] > kNoRecord) return false;
+      recorded_->on_abandoned(static_cast<RecordNumber>(n[0]), RequestId(static_cast<std::uint64_t>(n[1])));
+      return true;
+    }
+    if (word == "tenant" && n.size() == 2) {
+      if (n[0] < 0 || n[0] > kTenantMax || n[1] <= 0) return false;
+      recorded_->on_tenant(TenantId(static_cast<std::uint32_t>(n[0])), n[1]);
+      return true;
+    }
     if (word == "wake" && n.empty()) {
       recorded_->on_wake();
       return true;

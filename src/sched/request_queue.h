@@ -12,6 +12,19 @@
 
 namespace tangram::sched {
 
+// Where the record of a request is.
+enum class RecordPlace : std::uint8_t {
+  none,        // In no queue and no batch: on its way from one to another.
+  lane,        // `holder` is the lane.
+  bound,       // In the queue of one slice; `holder` is the slice.
+  background,  // In the background.
+  running,     // A member of a batch; `holder` is the slice.
+};
+
+// Names a record of the store for as long as its request is not resolved. See RequestStore::find.
+using RecordNumber = std::uint32_t;
+inline constexpr RecordNumber kNoRecord = UINT32_MAX;
+
 // The record of a request that has been admitted and not resolved. It is in exactly one queue (a lane, the queue of a
 // slice, the background) or a member of a running batch.
 struct Waiting {
@@ -22,7 +35,11 @@ struct Waiting {
   std::uint8_t attempts = 0;       // Runs that failed.
   bool alone = false;              // Its engine failed the batch it was in: it shares no further batch.
   bool opens_batch = true;         // First of its batch in the queue of a slice; the others joined it.
+  bool abandoned = false;          // Its caller has gone while it ran: it is not answered, and runs no more.
   std::int64_t bound_cost_ns = 0;  // What it added to the work of the slice it is bound to; 0 elsewhere.
+  RecordPlace place = RecordPlace::none;
+  std::uint32_t holder = 0;
+  RecordNumber number = kNoRecord;  // Of this record in the store, whatever request it holds.
 };
 
 // The record that holds `request`, which must be in a RequestStore: the World and the policies only see const requests
@@ -45,7 +62,7 @@ class RequestQueue {
 
   void insert(Waiting* waiting) {
     Waiting* before = tail_;
-    while (before != nullptr && goes_before(*waiting, *before)) before = before->previous;
+    while (before != nullptr && goes_before(waiting->request, before->request)) before = before->previous;
     insert_after(before, waiting);
   }
   // At the end, whatever its deadline: for queues that promise first come, first served.
@@ -65,11 +82,26 @@ class RequestQueue {
     return first;
   }
 
+  // The samples of the requests that go before `request`, which is not in this queue. Requires a queue that is in
+  // order. Walks from both ends at a time, so it costs the shorter of the two parts.
+  std::int64_t samples_before(const Request& request) const {
+    std::int64_t before = 0;
+    std::int64_t behind = 0;
+    const Waiting* first = head_;
+    for (const Waiting* last = tail_; last != nullptr && goes_before(request, last->request); last = last->previous) {
+      if (!goes_before(first->request, request)) return before;
+      behind += last->request.samples;
+      before += first->request.samples;
+      first = first->next;
+    }
+    return samples_ - behind;
+  }
+
  private:
-  static bool goes_before(const Waiting& a, const Waiting& b) {
-    if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
-    if (a.request.deadline != b.request.deadline) return a.request.deadline < b.request.deadline;
-    return a.request.id < b.request.id;
+  static bool goes_before(const Request& a, const Request& b) {
+    if (a.priority != b.priority) return a.priority > b.priority;
+    if (a.deadline != b.deadline) return a.deadline < b.deadline;
+    return a.id < b.id;
   }
   // Null: at the head.
   void insert_after(Waiting* before, Waiting* waiting) {
@@ -122,15 +154,23 @@ class RequestStore {
       add_block();
     Waiting* taken = free_;
     free_ = taken->next;
-    *taken = {.request = request, .bucket = bucket};
+    *taken = {.request = request, .bucket = bucket, .number = taken->number};
     ++used_;
     return taken;
   }
   // `waiting` came from here and is in no queue and no batch. It must not be used any more.
   void give_back(Waiting* waiting) {
+    waiting->place = RecordPlace::none;
     waiting->next = free_;
     free_ = waiting;
     --used_;
+  }
+
+  // The record with this number if it holds `request` and that is in a queue or a batch; else null. Constant time.
+  Waiting* find(RecordNumber number, RequestId request) const {
+    if (number / kBlock >= blocks_.size()) return nullptr;
+    Waiting* found = &blocks_[number / kBlock][number % kBlock];
+    return found->place != RecordPlace::none && found->request.id == request ? found : nullptr;
   }
 
  private:

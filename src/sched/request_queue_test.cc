@@ -39,6 +39,43 @@ TEST(RequestQueue, OrdersByPriorityThenDeadlineThenArrival) {
   EXPECT_TRUE(queue.empty());
 }
 
+// Of four requests in the order b (priority 1), then by deadline 5, 10, 10 and 90 ms.
+TEST(RequestQueue, CountsTheSamplesThatGoBefore) {
+  Waiting a = queued(0, 0, 10ms), b = queued(1, 1, 70ms), c = queued(2, 0, 90ms), d = queued(3, 0, 5ms);
+  Waiting e = queued(4, 0, 10ms);
+  RequestQueue queue;
+  EXPECT_EQ(queue.samples_before(a.request), 0);
+  a.request.samples = 10;
+  c.request.samples = 100;
+  for (Waiting* w : {&a, &b, &c, &d, &e}) queue.insert(w);
+  const auto before = [&](int priority, Duration deadline) {
+    return queue.samples_before(queued(9, priority, deadline).request);
+  };
+  EXPECT_EQ(before(2, 1h), 0);
+  EXPECT_EQ(before(1, 70ms), 1);
+  EXPECT_EQ(before(0, 1ms), 1);
+  EXPECT_EQ(before(0, 5ms), 2);
+  EXPECT_EQ(before(0, 10ms), 13);
+  EXPECT_EQ(before(0, 89ms), 13);
+  EXPECT_EQ(before(0, 90ms), 113);
+  EXPECT_EQ(before(-1, 1ms), 113);
+}
+
+// A record of an earlier request is not that of the one that holds it now.
+TEST(RequestStore, FindsARecordWhileItsRequestLives) {
+  RequestStore store(2);
+  Request request;
+  request.id = RequestId(7);
+  Waiting* taken = store.take(request, 0);
+  const RecordNumber number = taken->number;
+  taken->place = RecordPlace::lane;
+  EXPECT_EQ(store.find(number, RequestId(7)), taken);
+  EXPECT_EQ(store.find(number, RequestId(8)), nullptr);
+  EXPECT_EQ(store.find(kNoRecord, RequestId(7)), nullptr);
+  store.give_back(taken);
+  EXPECT_EQ(store.find(number, RequestId(7)), nullptr);
+}
+
 TEST(RequestStore, HandsOutUpToItsLimitAndReuses) {
   RequestStore store(2);
   Waiting* first = store.take({}, 0);

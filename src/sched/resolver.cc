@@ -23,7 +23,7 @@ void Resolver::fail(Waiting* waiting) {
 // prediction is to blame. If the correction came from one stalled run, nothing would be measured again and the bucket
 // would be blocked for good, so each such rejection moves the correction a step back towards the prediction.
 void Resolver::note_rejected(const Request& request, RejectReason reason) {
-  const std::uint32_t bucket = view_.service(request.queue).bucket_of(request.size);
+  const std::uint32_t bucket = view_.bucket_of(request);
   bool is_loss =
       reason != RejectReason::too_late && reason != RejectReason::too_large && reason != RejectReason::over_rate;
   for (const PoolId pool : view_.service(request.queue).pools) {
@@ -38,6 +38,7 @@ void Resolver::note_rejected(const Request& request, RejectReason reason) {
                              static_cast<double>(p99) / static_cast<double>(mean) - 1);
   }
   if (!is_loss) return;
+  if (!is_beyond_share(request)) state_.services[request.queue.index()].share.note_loss();
   state_.services[request.queue.index()].note_resolved(true);
   if (state_.background != nullptr && reason == RejectReason::too_late) {
     state_.background->on_online_loss(request.queue, state_.now);

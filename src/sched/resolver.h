@@ -33,12 +33,26 @@ class Resolver {
   void reject_late(Waiting* waiting);
   // A request ran, or was about to, and may not run again. It is in no queue and no batch.
   void fail(Waiting* waiting);
-  // The members of `batch`, which has ended well, are answered: served by their deadline, or late.
+  // The caller of a request has gone. It is in no queue and no batch. Teaches the scheduler nothing: it says neither
+  // that the service is short of slices nor that it is not.
+  void abandon(Waiting* waiting) {
+    world_.resolve(waiting->request, {OutcomeKind::abandoned, RejectReason::none, kTimeNever}, nullptr);
+    state_.store.give_back(waiting);
+  }
+  // The members of `batch`, which has ended well, are answered: served by their deadline, or late. Those whose callers
+  // have gone are abandoned.
   void answer(const Batch& batch) {
     for (const Request* member : batch.members) {
+      if (record_of(member)->abandoned) [[unlikely]] {
+        abandon(record_of(member));
+        continue;
+      }
       const auto kind = state_.now <= member->deadline ? OutcomeKind::served : OutcomeKind::late;
       if (!is_background(*member)) {
         state_.services[member->queue.index()].note_resolved(kind == OutcomeKind::late);
+        if (kind == OutcomeKind::late && !is_beyond_share(*member)) {
+          state_.services[member->queue.index()].share.note_loss();
+        }
         if (state_.background != nullptr) {
           state_.background->on_online_end(member->queue, member->deadline - state_.now, state_.now);
         }

@@ -31,15 +31,64 @@ Scheduler::Scheduler(World& world, Deployment deployment, SchedulerConfig config
 
 // ---- Requests ----
 
-void Scheduler::on_arrival(const Request& arrived) {
+RecordNumber Scheduler::on_arrival(const Request& arrived) {
   begin();
   Request request = arrived;
   request.queue = view_.queue_of(request.service);
+  if (config_.fair_share) rank_by_share(&request);
   std::uint32_t bucket = 0;
+  RecordNumber record = kNoRecord;
   if (is_background(request)) {
-    background_.arrive(request);
+    record = background_.arrive(request);
   } else if (admit(request, &bucket)) {
-    dispatcher_.place(state_.store.take(request, bucket));
+    Waiting* waiting = state_.store.take(request, bucket);
+    record = waiting->number;
+    dispatcher_.place(waiting);
+  }
+  finish();
+  // The policy may have dropped it in the same event.
+  return state_.store.find(record, request.id) == nullptr ? kNoRecord : record;
+}
+
+void Scheduler::rank_by_share(Request* request) {
+  const DeployedService& service = view_.service(request->queue);
+  const std::uint32_t bucket = view_.bucket_of(*request);
+  // It will be rejected, which costs nobody anything.
+  if (is_background(*request) || !service.takes(bucket, request->samples)) return;
+  const std::size_t tenant = request->tenant.index();
+  const double weight = tenant < state_.tenant_weights.size() ? state_.tenant_weights[tenant] : 1;
+  FairShare& share = state_.services[request->queue.index()].share;
+  if (share.take(request->tenant, weight, view_.drain(*request, bucket), service.slo.latency, state_.now)) return;
+  request->priority -= kBeyondShare;
+}
+
+void Scheduler::on_tenant(TenantId tenant, double weight) {
+  begin();
+  auto& weights = state_.tenant_weights;
+  if (weights.size() <= tenant.index()) weights.resize(tenant.index() + 1, 1);
+  weights[tenant.index()] = weight;
+  finish();
+}
+
+void Scheduler::on_abandoned(RecordNumber record, RequestId request) {
+  begin();
+  Waiting* waiting = state_.store.find(record, request);
+  if (waiting == nullptr || waiting->abandoned) return finish();
+  if (waiting->place == RecordPlace::running) {
+    // The batch reads its inputs until it ends, so its member stays where it is until then.
+    waiting->abandoned = true;
+    const SliceId slice(waiting->holder);
+    const auto& members = view_.slice(slice).members;
+    const auto gone = [](const Request* member) { return record_of(member)->abandoned; };
+    if (std::ranges::all_of(members, gone)) stop_batch(slice, false);
+  } else if (waiting->place == RecordPlace::background) {
+    background_.take_out(waiting);
+    resolver_.abandon(waiting);
+  } else {
+    const auto lane = dispatcher_.take_out(waiting);
+    resolver_.abandon(waiting);
+    // The requests behind it may be ones that an idle slice takes.
+    if (lane) dispatcher_.serve(*lane);
   }
   finish();
 }
@@ -60,7 +109,7 @@ Duration Scheduler::longest_run(const DeployedService& service) const {
 // Called once for each arrival: the call would cost more than the code.
 inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   const DeployedService& service = view_.service(request.queue);
-  *bucket = service.bucket_of(request.size);
+  *bucket = view_.bucket_of(request);
   // From the cheapest reason to the dearest. A request for a service that no slice serves is told so even if it is too
   // large: the client may come back when the slices do.
   if (service.pools.empty() || state_.services[request.queue.index()].slices == 0) {
@@ -123,6 +172,7 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       // Its own queue goes before the members that failed: an idle slice has nothing bound to it.
       if (!slice.bound.empty()) dispatcher_.start_bound(done.slice);
     }
+    drop_abandoned(&failed);
     if (done.stopped) {
       place_stopped(failed);
     } else if (!failed.empty() && done.rejected_upstream) {
@@ -142,6 +192,7 @@ void Scheduler::place_stopped(const std::vector<Waiting*>& requests) {
   for (Waiting* waiting : requests) {
     const Request& request = waiting->request;
     const DeployedService& service = view_.service(request.queue);
+    waiting->bucket = view_.bucket_of(request);  // The slices may have changed while it ran.
     if (is_background(request)) {
       background_.ending() ? resolver_.reject(waiting, RejectReason::no_capacity)
                            : dispatcher_.place_or_reject(waiting);
@@ -177,6 +228,12 @@ void Scheduler::end_drains() {
   }
 }
 
+void Scheduler::drop_abandoned(std::vector<Waiting*>* members) {
+  const auto gone = std::ranges::stable_partition(*members, [](const Waiting* w) { return !w->abandoned; });
+  for (Waiting* waiting : gone) resolver_.abandon(waiting);
+  members->erase(gone.begin(), gone.end());
+}
+
 // A batch that fails after it has loaded its model leaves the model unloaded, whichever of the two failed: the World
 // does not say.
 void Scheduler::forget_failed_load(SliceId id) {
@@ -191,6 +248,8 @@ void Scheduler::run_again(const std::vector<Waiting*>& requests, bool alone) {
   for (Waiting* waiting : requests) {
     ++waiting->attempts;
     waiting->alone |= alone;
+    // The slices may have changed while it ran.
+    waiting->bucket = view_.bucket_of(waiting->request);
     if (!may_run_again(*waiting)) {
       resolver_.fail(waiting);
     } else {
@@ -267,7 +326,11 @@ void Scheduler::on_slice_lost(SliceId id) {
     state_.slices.go_away(id, SliceStatus::restarting);
     state_.count_capacity();
     world_.restart(id);
-    if (before == SliceStatus::busy) run_again(runner_.take_members(id), false);
+    if (before == SliceStatus::busy) {
+      std::vector<Waiting*> members = runner_.take_members(id);
+      drop_abandoned(&members);
+      run_again(members, false);
+    }
     dispatcher_.abandon(id);
     dispatcher_.reconsider_waiting();
   }
@@ -380,7 +443,7 @@ void Scheduler::place_again(std::vector<Waiting*> requests) {
     --state_.waiting_count;
     waiting->request.queue = view_.queue_of(waiting->request.service);
     const DeployedService& service = view_.service(waiting->request.queue);
-    waiting->bucket = service.bucket_of(waiting->request.size);
+    waiting->bucket = view_.bucket_of(waiting->request);
     if (service.takes(waiting->bucket, waiting->request.samples)) {
       dispatcher_.place_or_reject(waiting);
     } else {

@@ -46,6 +46,7 @@ struct SchedulerConfig {
   // How long a slice that the next plan does not have may go on with its batch, which is stopped then.
   Duration drain_max = std::chrono::seconds(1);
   int devices_cut_max = 1;  // Devices under way at once in a move, of those that only gain or only lose slices.
+  bool fair_share = false;  // Tenants share the slices of a service by their weights; see sched/fair_share.h.
 };
 
 // The answer to World::launch.
@@ -78,12 +79,19 @@ class Scheduler {
   // In the last two cases exactly one World::resolve follows in a later event: served or late when its batch ends;
   // rejected if its deadline passes, no slice is left for it, a new plan has no bucket for its size, a remote server
   // rejects its batch, or, in the background, the World is about to end; failed if its runs fail more than
-  // retries_max times or it could not end in time when run again.
+  // retries_max times or it could not end in time when run again; abandoned after on_abandoned.
   // With `admission`, an online request is only admitted if it may end in time by the predictions, or if waiting
   // requests that matter less give way to it; these go back to the shared queues and may be rejected in turn. A
   // background request (see sched/background.h) is admitted whatever its deadline. The scheduler keeps a copy.
   // Costs: the pools of the service, times the logarithm of their slices.
-  void on_arrival(const Request& arrived);
+  // Returns the number of its record for on_abandoned; kNoRecord if it has been resolved.
+  RecordNumber on_arrival(const Request& arrived);
+  // The caller of a request has gone. One that waits is resolved as abandoned at once. One that runs is resolved as
+  // abandoned when its batch ends, however it ends, and never runs again; World::stop is called if nobody waits for any
+  // member of the batch any more. `record` is what on_arrival returned. Nothing happens if the request is resolved.
+  void on_abandoned(RecordNumber record, RequestId request);
+  // The weight of a tenant from now on; positive. It is 1 until then.
+  void on_tenant(TenantId tenant, double weight);
   // A batch ended. Its members are resolved, or wait or run again if it failed and they may; the slice gets its next
   // batch if there is one. An answer to a batch that was given up changes nothing.
   void on_batch_done(const BatchDone& done);
@@ -140,6 +148,8 @@ class Scheduler {
  private:
   // Every event begins with this: state_.now does not change until the next one.
   void begin() { state_.now = world_.now(); }
+  // With fair_share: puts an online request that is beyond the share of its tenant behind those that are within.
+  void rank_by_share(Request* request);
   // Every event ends with this: asks the World for the next wake that is needed, if that has changed.
   void finish();
   // Decides about an online arrival. True: it is admitted, and `*bucket` is its bucket. False: it has been rejected.
@@ -157,6 +167,8 @@ class Scheduler {
   bool is_worthless(const SliceState& slice) const;
   // Stops the batches of slices that have drained for too long.
   void end_drains();
+  // Takes the members of a batch that did not succeed whose callers have gone off the list, and resolves them.
+  void drop_abandoned(std::vector<Waiting*>* members);
   // The batch of a slice has failed; if it was to load its model, the model is not loaded.
   void forget_failed_load(SliceId id);
   // Whether a request whose batch failed has attempts left and may end in time. While all slices that take it are away,

@@ -19,7 +19,7 @@ template <typename Visitor>
 void describe(Visitor& v, SchedulerConfig& c) {
   // The bindings name every field: with a new one this does not compile until the field is described, too.
   auto& [policy, policy_config, admission, requests_max, retries_max, correction_weight, stuck_factor, stuck_min,
-         reshapes_max, drain_max, devices_cut_max] = c;
+         reshapes_max, drain_max, devices_cut_max, fair_share] = c;
   auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, bursts_expected] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
   v.field("policy", policy, {.names = &policy_names}, "The dispatch policy; `tangram policies` lists them.");
@@ -52,6 +52,9 @@ void describe(Visitor& v, SchedulerConfig& c) {
   v.field("devices_cut_max", devices_cut_max, {.min = 1, .max = 1000},
           "How many devices may be re-cut at once while a plan moves, of those that only gain or only lose slices. "
           "Devices that exchange slices go one after the other, so that capacity does not fall further.");
+  v.field("fair_share", fair_share,
+          "Tenants share the slices of a service by their weights: requests beyond the share of their tenant go after "
+          "those within theirs. The server sets it where it knows its tenants (`--access`).");
 }
 
 }  // namespace tangram::sched

@@ -20,6 +20,7 @@ using testing::SimFixture;
 constexpr auto kServed = OutcomeKind::served;
 constexpr auto kRejected = OutcomeKind::rejected;
 constexpr auto kFailed = OutcomeKind::failed;
+constexpr auto kAbandoned = OutcomeKind::abandoned;
 
 FixtureConfig one_service_cluster(std::string policy, std::vector<std::string> layouts, testing::LatencyLists latency) {
   FixtureConfig config;
@@ -52,6 +53,45 @@ TEST(Admission, CountsOnSharingABatchWithWhatWaits) {
   const auto run = sim.run();
   EXPECT_EQ(run.batches, (Batches{{0}, {3, 1, 2}}));
   EXPECT_EQ(run.outcomes[3], kServed);
+}
+
+// Fifty requests wait that have an hour. One that has 25 ms goes before them: it starts when the running batch ends at
+// 10 ms, and ends at 20 ms. Another with 25 ms would be third, at 30 ms.
+TEST(Admission, CountsOnlyWhatRunsBefore) {
+  SimFixture sim(one_service_cluster("edf", {"7g@0"}, {{"7g", {10ms}}}));
+  for (int i = 0; i < 51; ++i) sim.arrive({.at = 0ms});
+  sim.arrive({.at = 1ms, .deadline = 26ms});
+  sim.arrive({.at = 1ms, .deadline = 26ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.outcomes[51], kServed);
+  EXPECT_EQ(sim.resolved_at(51), 20ms);
+  EXPECT_EQ(run.outcomes[52], kRejected);
+  EXPECT_EQ(sim.outcome(52).earliest, kTimeZero + 30ms);
+}
+
+// The bucket up to 32 takes one sample, that up to 128 takes four: two short samples are padded to 128, one is not.
+// Five are too many for either.
+TEST(Admission, PassesOverABucketThatTakesTooFewSamples) {
+  FixtureConfig config = one_service_cluster("tangram", {"7g@0"}, {{"7g", {1ms, 1ms, 1ms, 1ms}}});
+  config.services[0].edges = {32, 128};
+  Deployment deployment = deployment_of(config, config.layouts);
+  deployment.pools[0].services[0].batch_max = {1, 4};
+  testing::TestWorld world({});
+  Scheduler scheduler(world, deployment, config.scheduler);
+  world.attach(scheduler);
+  for (const std::int32_t samples : {2, 1, 5}) {
+    Request request;
+    request.samples = samples;
+    request.size = 3;
+    request.deadline = kTimeZero + 1h;
+    world.arrive(request);
+  }
+  world.run();
+  EXPECT_TRUE(world.complaints().empty()) << world.complaints()[0];
+  ASSERT_EQ(world.batches().size(), 2u);
+  EXPECT_EQ(world.batches()[0].padded_size, 128);
+  EXPECT_EQ(world.batches()[1].padded_size, 32);
+  EXPECT_EQ(world.requests()[2].outcome->reason, RejectReason::too_large);
 }
 
 // Request 1 is late and runs only when nothing else does, so it is no reason to reject request 2, which ends at 20 ms.
@@ -652,6 +692,85 @@ TEST(Outcome, IsServedAtTheInstantOfTheDeadline) {
   SimFixture late(config);
   late.arrive({.deadline = 10ms});
   EXPECT_EQ(late.run().outcomes[0], OutcomeKind::late);
+}
+
+// ---- Callers that go ----
+
+// Each run takes 10 ms. The caller of request 1 goes at 5 ms: request 2 starts in its place.
+TEST(Abandoned, LeavesTheQueueAtOnce) {
+  SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
+  for (int i = 0; i < 3; ++i) sim.arrive({.at = 0ms});
+  sim.at(5ms, [&] { sim.world().abandon(1); });
+  const auto run = sim.run();
+  EXPECT_EQ(run.outcomes, (std::vector{kServed, kAbandoned, kServed}));
+  EXPECT_EQ(run.batches, (Batches{{0}, {2}}));
+  EXPECT_EQ(sim.resolved_at(1), 5ms);
+  EXPECT_EQ(run.starts[1], 10ms);
+}
+
+// The policy binds requests to slices; the caller of one of them goes before its batch starts at 4 ms.
+TEST(Abandoned, LeavesTheQueueOfASlice) {
+  auto config = one_service_cluster("tangram", {"7g@0"}, {{"7g", {4ms, 7ms}}});
+  config.scheduler.policy_config.bursts_expected = true;
+  SimFixture sim(std::move(config));
+  for (int i = 0; i < 4; ++i) sim.arrive({.at = 0ms});
+  sim.at(1ms, [&] { sim.world().abandon(1); });
+  const auto run = sim.run();
+  EXPECT_EQ(run.outcomes, (std::vector{kServed, kAbandoned, kServed, kServed}));
+  EXPECT_EQ(sim.resolved_at(1), 1ms);
+  for (const auto& batch : run.batches) EXPECT_EQ(std::ranges::count(batch, 1u), 0);
+}
+
+// Requests 1 and 2 run together from 10 ms to 17 ms. With one caller left the batch runs on; its other member is
+// resolved when it ends.
+TEST(Abandoned, RunsOnWhileSomebodyWaits) {
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms, 17ms}}});
+  config.reality.stop_time = 0ms;
+  SimFixture sim(std::move(config));
+  for (int i = 0; i < 3; ++i) sim.arrive({.at = 0ms});
+  sim.at(12ms, [&] { sim.world().abandon(1); });
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1, 2}}));
+  EXPECT_EQ(run.outcomes, (std::vector{kServed, kAbandoned, kServed}));
+  EXPECT_EQ(sim.resolved_at(1), 27ms);
+  EXPECT_EQ(sim.resolved_at(2), 27ms);
+}
+
+// The only member of the first batch leaves at 3 ms, and the engine can stop: the next request starts then.
+TEST(Abandoned, StopsABatchThatNobodyWaitsFor) {
+  for (const bool stops : {true, false}) {
+    auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+    config.reality.stops = stops;
+    config.reality.stop_time = 0ms;
+    SimFixture sim(std::move(config));
+    for (int i = 0; i < 2; ++i) sim.arrive({.at = 0ms});
+    sim.at(3ms, [&] { sim.world().abandon(0); });
+    const auto run = sim.run();
+    EXPECT_EQ(run.outcomes, (std::vector{kAbandoned, kServed}));
+    EXPECT_EQ(run.starts[1], stops ? 3ms : 10ms);
+    EXPECT_TRUE(sim.world().batches()[0].stop_asked);
+  }
+}
+
+// The slice of request 0 breaks at 4 ms; nobody waits for it, so it does not run again.
+TEST(Abandoned, DoesNotRunAgainAfterALoss) {
+  SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
+  sim.arrive({.at = 0ms});
+  sim.at(3ms, [&] { sim.world().abandon(0); });
+  sim.at(4ms, [&] { sim.world().lose(SliceId(0)); });
+  const auto run = sim.run();
+  EXPECT_EQ(run.outcomes, std::vector{kAbandoned});
+  EXPECT_EQ(run.batches.size(), 1u);
+  EXPECT_EQ(sim.resolved_at(0), 4ms);
+}
+
+// A message about a request that has ended changes nothing, also where its record holds another one by then.
+TEST(Abandoned, IsIgnoredAfterTheEnd) {
+  SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
+  sim.arrive({.at = 0ms});
+  sim.arrive({.at = 11ms});
+  sim.at(12ms, [&] { sim.world().abandon(0); });
+  EXPECT_EQ(sim.run().outcomes, (std::vector{kServed, kServed}));
 }
 
 }  // namespace

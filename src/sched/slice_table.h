@@ -194,12 +194,18 @@ class SliceTable {
   // ---- Own queues: as in BoundQueue, with `free_at` and the lists kept in step ----
 
   // Appends to the queue of an idle slice, which is about to take it.
-  void append(SliceId id, Waiting* waiting, bool joins) { at(id).bound.append(waiting, joins); }
+  void append(SliceId id, Waiting* waiting, bool joins) {
+    at(id).bound.append(waiting, joins);
+    waiting->place = RecordPlace::bound;
+    waiting->holder = id.value();
+  }
   // Binds a request to a busy slice that serves.
   template <typename RunTime>
   void bind(SliceId id, Waiting* waiting, bool joins, TimePoint now, const RunTime& run_time) {
     SliceState& slice = at(id);
     slice.bound.bind(waiting, joins, run_time);
+    waiting->place = RecordPlace::bound;
+    waiting->holder = id.value();
     file(id, slice);
     set_free_at(id, slice, std::max(slice.free_at, now) + Duration(waiting->bound_cost_ns));
   }

@@ -26,6 +26,7 @@
 #include "core/request.h"
 #include "sched/corrections.h"
 #include "sched/deployment.h"
+#include "sched/fair_share.h"
 #include "sched/rate_limit.h"
 #include "sched/request_queue.h"
 #include "sched/sample_class.h"
@@ -58,6 +59,7 @@ struct ServiceState {
   std::vector<double> drain_ns;         // By bucket: backlog of one sample.
   double lost_share = 0;                // Of its requests, lately: those that were not answered in time.
   RateLimit rate;                       // Of its own requests, whatever service they wait with.
+  FairShare share;                      // Of the tenants whose requests wait in its lanes.
 
   void note_resolved(bool lost) { lost_share += ((lost ? 1.0 : 0.0) - lost_share) / kLossMemory; }
   static constexpr double kLossMemory = 512;  // Requests.
@@ -66,6 +68,12 @@ struct ServiceState {
     return static_cast<std::int64_t>(drain_ns[waiting.bucket] * waiting.request.samples);
   }
 };
+
+// A request beyond the share of its tenant goes after all that are within theirs: its priority is lowered by this much,
+// which leaves the order among such requests as it is. The priorities of services lie between -1,000 and 1,000, those
+// that requests name above, up to 999,999; background requests are below all of them.
+inline constexpr std::int32_t kBeyondShare = 1'500'000;
+inline bool is_beyond_share(const Request& request) { return request.priority < -kBeyondShare / 3; }
 
 struct State {
   State(Deployment d, std::size_t requests_max, double correction_weight);
@@ -80,6 +88,7 @@ struct State {
   Corrections corrections;
   TimePoint now;                           // Of the event that is being handled.
   std::size_t waiting_count = 0;           // Requests in any queue.
+  std::vector<double> tenant_weights;      // By tenant; 1 for those that are not in it.
   std::unique_ptr<Background> background;  // Null until the first request that runs in the background.
 
   // The lane of a request that is not late.
@@ -96,6 +105,8 @@ struct State {
     Lane& lane = lanes[id.index()];
     ServiceState& service = services[lane.service.index()];
     lane.queue.insert(waiting);
+    waiting->place = RecordPlace::lane;
+    waiting->holder = id.value();
     const std::uint32_t bit = id.value() - service.lanes_begin;
     service.occupied[bit / 64] |= std::uint64_t{1} << (bit % 64);
     if (!lane.late) service.backlog_ns += service.backlog_of(*waiting);

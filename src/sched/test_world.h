@@ -37,6 +37,7 @@ struct BatchRun {
   TimePoint end = kTimeNever;  // kTimeNever: it was given up.
   bool ok = false;
   std::vector<std::uint64_t> members;
+  bool stop_asked = false;
 };
 
 // A request and how it ended.
@@ -46,7 +47,8 @@ struct RequestRun {
   TimePoint resolved_at;
   bool running = false;
   int runs = 0;
-  bool failed = false;  // It was in a batch that was answered with a failure.
+  bool failed = false;     // It was in a batch that was answered with a failure.
+  bool abandoned = false;  // Its caller went before it was resolved.
 };
 
 class TestWorld final : public World {
@@ -83,10 +85,11 @@ class TestWorld final : public World {
   std::uint64_t arrive(Request request) {
     request.id = RequestId(requests_.size());
     requests_.push_back({request, std::nullopt, {}, false, 0});
+    records_.push_back(kNoRecord);
     push(request.arrival, When::arrival, [this, request] {
       note(fmt::format("arrival r{}", request.id.value()));
       arrived_[request.id.value()] = true;
-      scheduler_->on_arrival(request);
+      records_[request.id.value()] = scheduler_->on_arrival(request);
     });
     arrived_.push_back(false);
     return request.id.value();
@@ -135,6 +138,16 @@ class TestWorld final : public World {
   std::uint64_t restart_count() const { return restart_count_; }
   bool keep_log = true;
 
+  // The caller of a request has gone, whether or not the request has ended already.
+  void abandon(std::uint64_t id) {
+    note(fmt::format("abandoned r{}", id));
+    const bool lives = arrived_[id] && !requests_[id].outcome;
+    requests_[id].abandoned |= lives;
+    scheduler_->on_abandoned(records_[id], RequestId(id));
+    const RequestRun& run = requests_[id];
+    expect(!lives || run.running || run.outcome.has_value(), fmt::format("r{} waits although nobody does", id));
+  }
+
   // A slice breaks, whatever it does.
   void lose(SliceId slice) {
     note(fmt::format("lose slice {}", slice.value()));
@@ -168,7 +181,8 @@ class TestWorld final : public World {
                  now_,
                  kTimeNever,
                  false,
-                 {}};
+                 {},
+                 false};
     for (const Request* member : batch.members) run.members.push_back(member->id.value());
     note(fmt::format("launch b{} slice {} padded {} samples {}: r{}", run.id, batch.slice.value(), batch.padded_size,
                      batch.samples, fmt::join(run.members, " r")));
@@ -187,6 +201,7 @@ class TestWorld final : public World {
     expect(slice.running.has_value(), fmt::format("slice {} runs nothing and is asked to stop", id.value()));
     if (!slice.running) return;
     note(fmt::format("stop slice {}", id.value()));
+    batches_[*slice.running].stop_asked = true;
     if (!must && !reality_.stops) return;
     push(now_ + reality_.stop_time, When::completion, [this, index = *slice.running] { complete(index, false, true); });
   }
@@ -252,7 +267,7 @@ class TestWorld final : public World {
 
   void resolve(const Request& request, const Outcome& outcome, const Batch* batch) override {
     const auto id = request.id.value();
-    static constexpr const char* kNames[] = {"served", "late", "rejected", "failed"};
+    static constexpr const char* kNames[] = {"served", "late", "rejected", "failed", "abandoned"};
     note(fmt::format("resolve r{} {} {}", id, kNames[static_cast<std::size_t>(outcome.kind)],
                      static_cast<int>(outcome.reason)));
     if (id >= requests_.size() || !arrived_[id]) {
@@ -268,6 +283,8 @@ class TestWorld final : public World {
     const bool rejected = outcome.kind == OutcomeKind::rejected;
     expect(rejected == (outcome.reason != RejectReason::none),
            fmt::format("r{} has a reason and was not rejected", id));
+    expect(run.abandoned == (outcome.kind == OutcomeKind::abandoned),
+           fmt::format("r{} is abandoned and its caller waits, or the reverse", id));
     run.outcome = outcome;
     run.resolved_at = now_;
     if (on_resolved) on_resolved(run);
@@ -348,6 +365,7 @@ class TestWorld final : public World {
              fmt::format("r{} shares a batch with another size though its service does not pad", id));
       samples += member->samples;
       run.running = true;
+      expect(!run.abandoned, fmt::format("r{} runs for nobody", id));
       ++run.runs;
     }
     expect(samples == batch.samples, fmt::format("b{} does not count its samples", batch.id.value()));
@@ -406,6 +424,7 @@ class TestWorld final : public World {
   std::vector<Layout> layouts_;
   std::map<std::uint32_t, bool> reshaping_;
   std::vector<RequestRun> requests_;
+  std::vector<RecordNumber> records_;
   std::vector<bool> arrived_;
   std::vector<BatchRun> batches_;
   const BatchRun* completing_ = nullptr;

@@ -156,7 +156,11 @@ TenantState* Access::state_of(const std::string& name) {
 void Access::set(const formats::Access& access) {
   const host::MutexLock lock(mutex_);
   std::vector<TenantState*> states;
-  for (const auto& tenant : access.tenants) states.push_back(state_of(tenant.name));
+  for (const auto& tenant : access.tenants) {
+    states.push_back(state_of(tenant.name));
+    const auto weight_ppm = std::max<std::int64_t>(1, std::llround(tenant.weight * 1e6));
+    states.back()->weight_ppm.store(weight_ppm, std::memory_order_relaxed);
+  }
   table_ = std::make_shared<const AccessTable>(access, states);
   on_ = true;
 }
@@ -207,7 +211,20 @@ std::optional<AccessDenial> use_quota(const TenantRule& tenant, const AccessTime
                         fmt::format("today's quota of {} requests is used up", *quota), wait);
 }
 
+void return_quota(TenantState& tenant, std::int64_t day) {
+  std::uint64_t seen = tenant.day_and_used.load(std::memory_order_relaxed);
+  while (seen >> kUsedBits == static_cast<std::uint64_t>(day) && seen != static_cast<std::uint64_t>(day) << kUsedBits) {
+    if (tenant.day_and_used.compare_exchange_weak(seen, seen - 1, std::memory_order_relaxed)) return;
+  }
+}
+
 void end_request(TenantState& tenant) { tenant.in_flight.fetch_sub(1, std::memory_order_relaxed); }
+
+// What a request does not name is the model's own, which is not the tenant's to choose.
+void cap_request(const formats::AccessTenant& tenant, Call& call) {
+  if (tenant.priority_best && call.priority > 0) call.priority = std::max(call.priority, *tenant.priority_best);
+  if (tenant.deadline_max && call.deadline) call.deadline = std::min(*call.deadline, *tenant.deadline_max);
+}
 
 // ---- Keys ----
 

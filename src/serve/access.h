@@ -37,9 +37,10 @@ struct TenantState {
   const TenantId id;
   const std::string name;
   std::atomic<std::int64_t> in_flight{0};
-  std::atomic<std::int64_t> rate_due_ns{0};    // When the next request would be due if they came evenly.
+  std::atomic<std::int64_t> weight_ppm{1'000'000};  // As the file in force has it, in millionths.
+  std::atomic<std::int64_t> rate_due_ns{0};         // When the next request would be due if they came evenly.
   std::atomic<std::uint64_t> day_and_used{0};  // Days since 1970, and in the lower 40 bits the requests of that day.
-  std::array<std::atomic<std::uint64_t>, 4> outcomes{};                       // By OutcomeKind.
+  std::array<std::atomic<std::uint64_t>, kOutcomeKinds.size()> outcomes{};    // By OutcomeKind.
   std::array<std::atomic<std::uint64_t>, kAccessRefusals.size()> refusals{};  // By AccessRefusal.
 
   void count(AccessRefusal why) { refusals[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed); }
@@ -122,7 +123,14 @@ class Access {
 std::optional<AccessDenial> begin_request(const TenantRule& tenant, const AccessTime& time);
 // Uses one request of today's quota, for a request that was admitted and is valid, or returns the reason to refuse it.
 std::optional<AccessDenial> use_quota(const TenantRule& tenant, const AccessTime& time);
+// Gives back what a request of that day (days since 1970, UTC) used, because it did not run. Nothing if the day is
+// over.
+void return_quota(TenantState& tenant, std::int64_t day);
+// The day of `time`.
+inline std::int64_t quota_day(const AccessTime& time) { return time.wall_s / 86'400; }
 void end_request(TenantState& tenant);
+// Priority and deadline of a request that names more than the tenant may have become what it may have.
+void cap_request(const formats::AccessTenant& tenant, Call& call);
 
 // ---- Keys ----
 

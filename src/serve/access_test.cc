@@ -152,6 +152,22 @@ TEST(Access, CountsTheQuotaByDays) {
   EXPECT_FALSE(use_quota(tried.rule(), at(0s, 101 * 86400)));
 }
 
+// What a request of that day used is given back on the same day only, and never more than was used.
+TEST(Access, GivesBackTheQuotaOfWhatDidNotRun) {
+  formats::AccessTenant tenant;
+  tenant.quota_per_day = 1;
+  Tried tried(tenant);
+  TenantState& state = *tried.rule().state;
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s)));
+  EXPECT_TRUE(use_quota(tried.rule(), at(0s)));
+  return_quota(state, quota_day(at(0s)) - 1);
+  EXPECT_TRUE(use_quota(tried.rule(), at(0s)));
+  return_quota(state, quota_day(at(0s)));
+  return_quota(state, quota_day(at(0s)));
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s)));
+  EXPECT_TRUE(use_quota(tried.rule(), at(0s)));
+}
+
 // A request that is let in may turn out to make no sense: until it asks for some of the quota, all of it is there.
 TEST(Access, TakesNothingOfTheQuotaForRequestsThatAreOnlyLetIn) {
   formats::AccessTenant tenant;

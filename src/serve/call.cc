@@ -20,7 +20,8 @@ void empty(std::string& text) {
 
 }  // namespace
 
-// request, arrived, slice and bucket are not reset: they are set again before anything reads them.
+// request, record, arrived, slice and bucket are not reset: they are set again before anything reads them. Only the
+// thread of the world writes `request`, and it may read it at any time (LiveWorld::abandon).
 void Call::clear() {
   model = nullptr;
   id.clear();
@@ -33,9 +34,11 @@ void Call::clear() {
   priority = 0;
   background = 0;
   deadline.reset();
+  patience.reset();
   traceparent.clear();
   tenant = {};
   tenant_state = nullptr;
+  quota_day = -1;
   status = CallStatus::ok;
   error.clear();
   failure.clear();

@@ -39,6 +39,7 @@ enum class CallStatus : std::uint8_t {
   unsupported,      // 501, UNIMPLEMENTED.
   unauthenticated,  // The caller is unknown: 401, UNAUTHENTICATED.
   forbidden,        // The caller is known and not allowed: 403, PERMISSION_DENIED.
+  abandoned,        // The caller has gone, and nobody reads this: 499 in the log, CANCELLED.
 };
 
 class LiveWorld;
@@ -71,9 +72,13 @@ struct Call {
   std::int64_t priority = 0;         // As the protocol has it: 0 the model's own, 1 the highest.
   int background = 0;                // 1: it runs where online requests leave room; 2: the same, and its time is short.
   std::optional<Duration> deadline;  // After its arrival. Nothing: the service's promise.
+  // How long the caller waits after the arrival, as far as it has said so (grpc-timeout). Bounds the deadline, also
+  // that of the promise.
+  std::optional<Duration> patience;
   std::string traceparent;
   TenantId tenant;                      // 0 without access control.
   TenantState* tenant_state = nullptr;  // Whose request in flight this is.
+  std::int64_t quota_day = -1;          // The day of the quota that it uses, since 1970; -1: it uses none.
 
   // The answer.
   CallStatus status = CallStatus::ok;
@@ -86,6 +91,7 @@ struct Call {
 
   // How it went.
   RequestId request;
+  std::uint32_t record = 0;  // Of the scheduler; see sched::Scheduler::on_abandoned.
   TimePoint arrived;
   TimePoint launched;
   Duration compute{};

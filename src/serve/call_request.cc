@@ -65,7 +65,9 @@ void explain_queue_full(Call& call) {
 TimePoint deadline_of(const Call& call, Duration promised) {
   if (call.background > 0) promised = kBackgroundPatience;
   // Saturates: a client can send a deadline that would overflow.
-  return add_saturating(call.arrived, call.deadline.value_or(promised));
+  Duration after = call.deadline.value_or(promised);
+  if (call.patience) after = std::min(after, *call.patience);
+  return add_saturating(call.arrived, after);
 }
 
 Request request_of(const Call& call, Duration promised, TimePoint now) {
@@ -86,6 +88,11 @@ void explain_unanswered(Call& call, const Request& request, const Outcome& outco
   call.answer_ends.clear();
   call.status = CallStatus::failed;
   if (outcome.kind == OutcomeKind::failed) return explain_failure(call);
+  if (outcome.kind == OutcomeKind::abandoned) {
+    call.status = CallStatus::abandoned;
+    call.error = "the caller has gone";
+    return;
+  }
   switch (outcome.reason) {
     case RejectReason::too_late:
       call.status = CallStatus::refused;

@@ -42,6 +42,17 @@ TEST(CallRequest, LetsTheClientSetDeadlineAndPriority) {
   EXPECT_GT(highest - 1, asked.model.priority);
 }
 
+// The client ends the call after 20 ms, whatever it or the service says.
+TEST(CallRequest, IsNoMorePatientThanTheClient) {
+  Asked asked;
+  asked.call.patience = 20ms;
+  EXPECT_EQ(request_of(asked.call, 50ms, TimePoint(0ms)).deadline, TimePoint(20ms));
+  asked.call.deadline = 30ms;
+  EXPECT_EQ(request_of(asked.call, 50ms, TimePoint(0ms)).deadline, TimePoint(20ms));
+  asked.call.deadline = 5ms;
+  EXPECT_EQ(request_of(asked.call, 50ms, TimePoint(0ms)).deadline, TimePoint(5ms));
+}
+
 // The promise is for online requests: one in the background waits for a minute.
 TEST(CallRequest, IsPatientInTheBackground) {
   Asked asked;

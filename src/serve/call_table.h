@@ -44,6 +44,11 @@ class CallTable {
     --count_;
     return call;
   }
+  // Whether the call is here. Reads only its number: the rest may be its owner's.
+  bool holds(const Call* call) const {
+    const std::uint32_t place = place_of(call->request);
+    return place < calls_.size() && calls_[place] == call;
+  }
   std::size_t count() const { return count_; }
 
  private:

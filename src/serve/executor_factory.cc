@@ -143,6 +143,7 @@ worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, Slic
   const sched::Deployment& deployment = world.scheduler().state().deployment;
   const Geometry& geometry = deployment.devices[place.device.index()].geometry;
   worker::WorkerConfig worker;
+  worker.user = config_.worker_user;
   worker.program = config_.worker_program.empty() ? worker::find_worker_program() : config_.worker_program;
   worker.title = slice_name(world, slice.index());
   worker.patience = config_.patience;

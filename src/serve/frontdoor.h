@@ -61,7 +61,9 @@ class Frontdoor {
       return refuse(caller, call, {problem->status, std::move(problem->message), {}});
     }
     if (caller.tenant != nullptr) {
+      cap_request(caller.tenant->said, call);
       if (auto denial = use_quota(*caller.tenant, time)) return refuse(caller, call, std::move(*denial));
+      if (caller.tenant->said.quota_per_day) call.quota_day = quota_day(time);
     }
     return std::nullopt;
   }

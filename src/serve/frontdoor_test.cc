@@ -54,7 +54,7 @@ TEST(Frontdoor, IdentifiesBeforeItAuthorises) {
   EXPECT_EQ(door.gateway->access.unauthenticated.load(), 1u);
   const auto forbidden = door.identify(door.key.text);
   ASSERT_TRUE(forbidden);
-  EXPECT_EQ(forbidden->status, CallStatus::forbidden);
+  EXPECT_EQ(forbidden->status, CallStatus::not_found);
   EXPECT_NE(door.caller.tenant, nullptr);
 }
 

@@ -39,7 +39,10 @@ Target wrong_method(std::string_view allowed) {
 Target only(host::HttpMethod wanted, host::HttpMethod method, Target target) {
   const bool get_like = wanted == host::HttpMethod::get && method == host::HttpMethod::head;
   if (method == wanted || get_like) return target;
-  return wrong_method(wanted == host::HttpMethod::get ? "GET, HEAD" : "POST");
+  Target refused = wrong_method(wanted == host::HttpMethod::get ? "GET, HEAD" : "POST");
+  // Whoever may not use the model must not learn from the refusal that it exists.
+  refused.model = target.model;
+  return refused;
 }
 
 // GET reads the log settings, POST changes them.
@@ -55,6 +58,21 @@ Target refuse_at(std::string_view rest, host::HttpMethod method, Target refused)
   const bool infer = method == host::HttpMethod::post && (rest == "infer" || rest.ends_with("/infer"));
   if (infer) refused.endpoint = Endpoint::infer;
   return refused;
+}
+
+// A refusal under the address of a model, which only those see who may use it.
+Target of_model(const ServedModel* model, Target refused) {
+  refused.model = model;
+  return refused;
+}
+
+// Extensions of Triton that this server does not have. A client that asks for one is told which, rather than that the
+// address is unknown.
+constexpr std::string_view kNoSharedMemory = "shared memory between client and server is not supported";
+constexpr std::string_view kNoTracing = "trace settings are not supported";
+
+std::string unknown_model(std::string_view name) {
+  return fmt::format("Request for unknown model: '{}' is not found", name);
 }
 
 // Splits at the first slash: "a/b/c" gives "a" and leaves "b/c".
@@ -110,7 +128,9 @@ void append_tensor_config(std::string& out, const std::vector<TensorSpec>& specs
     if (i != 0) out += ',';
     out += R"({"name":)";
     append_json_string(out, specs[i].name);
-    out += fmt::format(R"(,"data_type":"TYPE_{}","dims":[)", to_string(specs[i].datatype));
+    // Triton's configuration has another word for BYTES than its protocol.
+    const bool text = specs[i].datatype == Datatype::bytes;
+    out += fmt::format(R"(,"data_type":"TYPE_{}","dims":[)", text ? "STRING" : to_string(specs[i].datatype));
     for (std::size_t k = 0; k < specs[i].shape.size(); ++k)
       out += fmt::format("{}{}", k == 0 ? "" : ",", specs[i].shape[k]);
     out += specs[i].mask ? R"(],"optional":true})" : "]}";
@@ -145,6 +165,27 @@ bool read_log_setting(JsonReader& json, std::string_view key, host::LogLevel& le
   return true;
 }
 
+// A client may send a configuration of its own, and files, to load instead of what the server has. Neither is honoured,
+// so both are refused; {"parameters": {"unload_dependents": true}} is harmless.
+std::optional<Reply> read_load_question(std::string_view body) {
+  JsonReader json(body);
+  std::string override;
+  const auto parameter = [&](std::string_view name) {
+    if (name == "config" || name.starts_with("file:")) override = name;
+    return json.skip();
+  };
+  const auto read = [&](std::string_view key) {
+    return key == "parameters" && json.peek() == '{' ? json.object(parameter) : json.skip();
+  };
+  if (!body.empty() && !(json.object(read) && json.end())) {
+    return Reply{400, kJsonType, error_body("failed to parse the request JSON: " + json.problem())};
+  }
+  if (override.empty()) return std::nullopt;
+  return Reply{
+      400, kJsonType,
+      error_body(fmt::format("models cannot be loaded with a configuration or files of the client: '{}'", override))};
+}
+
 // {"ready": true} asks only for models that are ready; {} and an empty body ask for all.
 std::optional<Reply> read_index_question(std::string_view body, bool& only_ready) {
   JsonReader json(body);
@@ -166,6 +207,8 @@ int http_status(CallStatus status) {
     case CallStatus::unsupported: return 501;
     case CallStatus::unauthenticated: return 401;
     case CallStatus::forbidden: return 403;
+    // What proxies log for a client that closed its connection; nobody receives it.
+    case CallStatus::abandoned: return 499;
   }
   return 500;
 }
@@ -183,6 +226,7 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::model_stats:
     case Endpoint::infer: return AccessNeed::client;
     case Endpoint::all_stats:
+    case Endpoint::model_names:
     case Endpoint::repository_index: return AccessNeed::every_model;
     case Endpoint::metrics:
     case Endpoint::follow:
@@ -214,7 +258,9 @@ std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed n
     return denied(AccessRefusal::role, "administer the server");
   if (need == AccessNeed::viewer && role == AccessRole::client) return denied(AccessRefusal::role, "watch the server");
   if (model != nullptr && !tenant.may_use(model->name)) {
-    return denied(AccessRefusal::model, fmt::format("use model '{}'", model->name));
+    // As for a model that does not exist: the names of others' models are not for everybody.
+    tenant.state->count(AccessRefusal::model);
+    return AccessDenial{CallStatus::not_found, unknown_model(model->name), {}, AccessRefusal::model};
   }
   // Operators see all models anyway, by the metrics. A client that may use only some must not learn about others.
   if (need == AccessNeed::every_model && role == AccessRole::client && !tenant.may_use_all()) {
@@ -246,6 +292,7 @@ RequestRefusal refusal_of(CallStatus status) {
     case CallStatus::ok:
     case CallStatus::invalid:
     case CallStatus::failed:
+    case CallStatus::abandoned:
     case CallStatus::unsupported: return RequestRefusal::invalid;
   }
   return RequestRefusal::invalid;
@@ -317,13 +364,17 @@ Target Gateway::route(Port port, host::HttpMethod method, std::string_view path)
   if (rest.empty() || rest == "/") return only(host::HttpMethod::get, method, {Endpoint::metadata, nullptr, {}});
   if (!rest.starts_with('/')) return refuse(404, "unknown path");
   rest.remove_prefix(1);
+  if (rest.ends_with('/')) rest.remove_suffix(1);
   if (rest == "health/live") return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (rest == "health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
   if (rest == "models/stats") return only(host::HttpMethod::get, method, {Endpoint::all_stats, nullptr, {}});
+  if (rest == "models") return only(host::HttpMethod::get, method, {Endpoint::model_names, nullptr, {}});
   if (rest == "logging") return route_logging(method);
+  if (rest == "trace/setting") return refuse(501, kNoTracing);
   const std::string_view first = take_segment(rest);
   if (first == "models") return route_model(method, rest);
   if (first == "repository") return route_repository(method, rest);
+  if (first == "systemsharedmemory" || first == "cudasharedmemory") return refuse(501, kNoSharedMemory);
   return refuse(404, "unknown path");
 }
 
@@ -333,8 +384,7 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
   const bool escaped = segment.find('%') != std::string_view::npos;
   const ServedModel* model = escaped ? find_model(unescape(segment)) : find_model(segment);
   if (model == nullptr) {
-    const std::string message = fmt::format("Request for unknown model: '{}' is not found", shown_name(segment));
-    return refuse_at(rest, method, refuse(404, message));
+    return refuse_at(rest, method, refuse(404, unknown_model(shown_name(segment))));
   }
   std::string_view verb = take_segment(rest);
   // versions/1 can precede every verb. Each model has this one version.
@@ -343,18 +393,19 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
     if (version != kModelVersion) {
       const std::string message =
           fmt::format("Request for unknown model: '{}' version {} is not at ready state", model->name, version);
-      return refuse_at(rest, method, refuse(404, message));
+      return refuse_at(rest, method, of_model(model, refuse(404, message)));
     }
     verb = take_segment(rest);
   }
+  if (verb == "trace" && rest == "setting") return refuse(501, kNoTracing);
   // Anything after the verb, for example /v2/models/x/infer/y.
-  if (!rest.empty()) return refuse(404, "unknown path");
+  if (!rest.empty()) return of_model(model, refuse(404, "unknown path"));
   if (verb == "infer") return only(host::HttpMethod::post, method, {Endpoint::infer, model, {}});
   if (verb.empty()) return only(host::HttpMethod::get, method, {Endpoint::model_metadata, model, {}});
   if (verb == "ready") return only(host::HttpMethod::get, method, {Endpoint::model_ready, model, {}});
   if (verb == "config") return only(host::HttpMethod::get, method, {Endpoint::model_config, model, {}});
   if (verb == "stats") return only(host::HttpMethod::get, method, {Endpoint::model_stats, model, {}});
-  return refuse(404, "unknown path");
+  return of_model(model, refuse(404, "unknown path"));
 }
 
 // Routes index and models/NAME/load|unload, with or without the name of a repository in front of them.
@@ -406,6 +457,17 @@ std::string Gateway::metadata() const {
   append_json_string(out, config_.version);
   out += fmt::format(R"(,"extensions":["{}"]}})", fmt::join(kExtensionNames, R"(",")"));
   return out;
+}
+
+// As KServe lists them.
+std::string Gateway::model_names() const {
+  std::string out = R"({"models":[)";
+  for (const auto& [name, model] : *by_name_.load(std::memory_order_acquire)) {
+    if (model->removed != 0) continue;
+    if (!out.ends_with('[')) out += ',';
+    append_json_string(out, name);
+  }
+  return out + "]}";
 }
 
 std::string Gateway::model_metadata(const ServedModel& model) const {
@@ -485,6 +547,7 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::metadata: return Reply{200, kJsonType, metadata()};
     case Endpoint::model_metadata: return Reply{200, kJsonType, model_metadata(*model)};
     case Endpoint::model_config: return Reply{200, kJsonType, model_config(*model)};
+    case Endpoint::model_names: return Reply{200, kJsonType, model_names()};
     case Endpoint::logging: return handle_logging(body);
     case Endpoint::model_ready:
       return later([model, this](LiveWorld& world, ControlCall& c) {
@@ -507,6 +570,7 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::load:
     case Endpoint::unload: {
       const bool load = target.endpoint == Endpoint::load;
+      if (auto wrong = read_load_question(body)) return std::move(*wrong);
       return later([model, load](LiveWorld& world, ControlCall&) { world.set_loaded(model->service, load); });
     }
     case Endpoint::metrics:

@@ -50,6 +50,7 @@ enum class Endpoint : std::uint8_t {
   model_stats,
   all_stats,
   infer,
+  model_names,
   repository_index,
   load,
   unload,
@@ -243,6 +244,7 @@ class Gateway {
   Target route_admin(host::HttpMethod method, std::string_view path) const;
   // The texts of these answers, as JSON.
   std::string metadata() const;
+  std::string model_names() const;
   std::string model_metadata(const ServedModel& model) const;
   std::string model_config(const ServedModel& model) const;
   // Changes the log level if the body says so. Returns the level in force.

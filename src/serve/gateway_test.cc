@@ -111,6 +111,59 @@ TEST(GatewayAnswers, ReadTheQuestionForTheIndex) {
   EXPECT_EQ(listed("{"), -400);
 }
 
+TEST(GatewayRoutes, NameWhatIsNotThere) {
+  Served served;
+  for (const std::string path : {"/v2/systemsharedmemory/status", "/v2/systemsharedmemory/region/a/register",
+                                 "/v2/cudasharedmemory/region/a/unregister", "/v2/cudasharedmemory/status"}) {
+    const Reply reply = served.ask(host::HttpMethod::post, path, "{}");
+    EXPECT_EQ(reply.status, 501) << path;
+    EXPECT_THAT(reply.body, HasSubstr("shared memory between client and server is not supported"));
+  }
+  for (const std::string path : {"/v2/trace/setting", "/v2/models/rank/trace/setting"}) {
+    const Reply reply = served.ask(host::HttpMethod::get, path);
+    EXPECT_EQ(reply.status, 501) << path;
+    EXPECT_THAT(reply.body, HasSubstr("trace settings are not supported"));
+  }
+}
+
+TEST(GatewayRoutes, TakeASlashAtTheEnd) {
+  Served served;
+  for (const std::string path :
+       {"/v2/", "/v2/health/live/", "/v2/models/rank/", "/v2/models/rank/ready/", "/v2/models/stats/", "/v2/models/"}) {
+    EXPECT_EQ(served.ask(host::HttpMethod::get, path).status, 200) << path;
+  }
+  EXPECT_EQ(served.ask(host::HttpMethod::get, "/v2/models/rank//ready").status, 404);
+}
+
+TEST(GatewayAnswers, ListTheNamesOfTheModels) {
+  Served served;
+  EXPECT_EQ(served.ask(host::HttpMethod::get, "/v2/models").body, R"({"models":["rank"]})");
+}
+
+// Triton's word for BYTES in a configuration.
+TEST(GatewayAnswers, CallTextsStringsInTheConfiguration) {
+  Served served;
+  served.models[0].signature.inputs[0].datatype = Datatype::bytes;
+  const std::string config = served.ask(host::HttpMethod::get, "/v2/models/rank/config").body;
+  EXPECT_THAT(config, HasSubstr(R"("data_type":"TYPE_STRING")"));
+  EXPECT_THAT(config, HasSubstr(R"("data_type":"TYPE_FP32")"));
+  EXPECT_THAT(served.ask(host::HttpMethod::get, "/v2/models/rank").body, HasSubstr(R"("datatype":"BYTES")"));
+}
+
+TEST(GatewayAnswers, RefuseToLoadWhatTheClientSends) {
+  Served served;
+  const auto load = [&](const std::string& body) {
+    return served.ask(host::HttpMethod::post, "/v2/repository/models/rank/load", body);
+  };
+  EXPECT_EQ(load("").status, 200);
+  EXPECT_EQ(load(R"({"parameters":{"unload_dependents":true}})").status, 200);
+  const Reply refused = load(R"({"parameters":{"config":"{\"backend\":\"onnxruntime\"}"}})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("a configuration or files of the client: 'config'"));
+  EXPECT_EQ(load(R"({"parameters":{"file:1/model.onnx":"AAAA"}})").status, 400);
+  EXPECT_EQ(load("{").status, 400);
+}
+
 TEST(GatewayRefusals, AreCountedByModelAndReason) {
   Served served;
   const ServedModel* model = &served.models[0];

@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <grpc/grpc_security_constants.h>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +47,14 @@ std::vector<std::string> peer_names(const grpc::ServerContext& context) {
 void take_trace(const grpc::ServerContext& context, Call& call) {
   const auto trace = metadata_of(context, "traceparent");
   if (is_traceparent(trace)) call.traceparent = trace;
+}
+
+// How long the client waits: gRPC ends the call by itself after grpc-timeout, so a later answer is worth nothing.
+void take_patience(const grpc::ServerContext& context, Call& call) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return;
+  call.patience = std::max<Duration>(std::chrono::duration_cast<Duration>(deadline - std::chrono::system_clock::now()),
+                                     Duration::zero());
 }
 
 // Tangram's own fields, with the same meaning as over HTTP. "several values" is no valid number, so a repeated field
@@ -87,6 +97,7 @@ std::optional<AccessDenial> why_refused(Frontdoor& frontdoor, const Gateway& gat
   call.model = gateway.find_model(request.model_name());
   call.id = request.id();
   take_trace(context, call);
+  take_patience(context, call);
   Caller caller;
   if (auto denial = why_denied(frontdoor, context, AccessNeed::client, call.model, caller)) {
     frontdoor.tell_of_denied(*denial, caller, call.model, call.traceparent, call.id);

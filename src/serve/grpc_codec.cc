@@ -195,6 +195,7 @@ grpc::StatusCode code_of(CallStatus status) {
     case CallStatus::unsupported: return grpc::StatusCode::UNIMPLEMENTED;
     case CallStatus::unauthenticated: return grpc::StatusCode::UNAUTHENTICATED;
     case CallStatus::forbidden: return grpc::StatusCode::PERMISSION_DENIED;
+    case CallStatus::abandoned: return grpc::StatusCode::CANCELLED;
   }
   return grpc::StatusCode::INTERNAL;
 }

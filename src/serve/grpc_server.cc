@@ -40,6 +40,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 #include <cmath>
 #include <thread>
 
+#include "host/mutex.h"
 #include "inference.grpc.pb.h"
 #include "serve/frontdoor.h"
 #include "serve/grpc_caller.h"
@@ -60,6 +61,29 @@ constexpr int kInferWaiting = 64;
 // these calls waits for the last.
 constexpr int kTogether = 32;
 
+// The calls of inference. Their memory is kept until the server ends: a message that the caller of a call has gone may
+// reach the world after the call was answered.
+class CallPool {
+ public:
+  Call* take() EXCLUDES(mutex_) {
+    const host::MutexLock lock(mutex_);
+    if (free_.empty()) return all_.emplace_back(std::make_unique<Call>()).get();
+    Call* call = free_.back();
+    free_.pop_back();
+    return call;
+  }
+  void give_back(Call* call) EXCLUDES(mutex_) {
+    call->clear();
+    const host::MutexLock lock(mutex_);
+    free_.push_back(call);
+  }
+
+ private:
+  host::Mutex mutex_;
+  std::vector<std::unique_ptr<Call>> all_ GUARDED_BY(mutex_);
+  std::vector<Call*> free_ GUARDED_BY(mutex_);
+};
+
 // What all calls share. Lives longer than any of them.
 struct Shared {
   Shared(Gateway& g, LiveWorld& w, const host::LiveClock& c) : gateway(g), world(w), clock(c), frontdoor(g, clock) {}
@@ -69,6 +93,7 @@ struct Shared {
   GrpcService service;
   host::LiveClock clock;
   Frontdoor frontdoor;
+  CallPool calls;
 };
 
 // Says after how long the client may retry. gRPC clients with a retry policy obey this trailing field by themselves
@@ -88,17 +113,17 @@ class Unary : public GrpcTag {
 
   // Waits for a request from now on. The queue has one thread, which is this one or is not running yet, so no event
   // arrives before the derived class is constructed.
-  Unary(Shared& s, grpc::ServerCompletionQueue* queue, Post post)
+  // `done` gets an event when a call that has begun is over, by its answer or because the client has gone; null: nobody
+  // asks.
+  Unary(Shared& s, grpc::ServerCompletionQueue* queue, Post post, GrpcTag* done = nullptr)
       : shared(s), queue_(queue), post_(post), writer_(&context) {
+    if (done != nullptr) context.AsyncNotifyWhenDone(done);
     (shared.service.*post_)(&context, &request, &writer_, queue_, queue_, static_cast<GrpcTag*>(this));
   }
 
   void on_event(bool ok) override {
     // finished_: the response was sent. Not ok: the server shuts down and no request will arrive.
-    if (finished_ || !ok) {
-      delete this;
-      return;
-    }
+    if (finished_ || !ok) return over(finished_);
     // Post the successor first: begin() can take long, and other clients can be accepted meanwhile.
     post_next(queue_, post_);
     if (begin()) finish();
@@ -129,6 +154,8 @@ class Unary : public GrpcTag {
   }
 
  private:
+  // gRPC is through with this object; `began`: it had a client. Deletes it, now or later.
+  virtual void over(bool /*began*/) { delete this; }
   // Waits for the next call of the same method.
   virtual void post_next(grpc::ServerCompletionQueue* queue, Post post) = 0;
   // Answers at once (true), or posts a call to the world and calls finish() when that is answered.
@@ -142,10 +169,19 @@ class Unary : public GrpcTag {
 
 // Inference.
 class Infer final : public Unary<inference::ModelInferRequest, inference::ModelInferResponse>, public CallOwner {
+  // The tag of the second end.
+  struct Done final : GrpcTag {
+    void on_event(bool) override {
+      happened = true;
+      infer->on_done();
+    }
+    Infer* infer = nullptr;
+    bool happened = false;
+  };
+
  public:
-  Infer(Shared& s, grpc::ServerCompletionQueue* queue) : Unary(s, queue, &GrpcService::RequestModelInfer) {
-    call_.owner = this;
-  }
+  Infer(Shared& s, grpc::ServerCompletionQueue* queue) : Infer(s, queue, std::make_unique<Done>()) {}
+  ~Infer() override { shared.calls.give_back(&call_); }
 
   // On the thread of the world. Serializes here rather than on the thread of the queue, which saves a thread switch.
   void on_answered(Call*) override {
@@ -167,12 +203,36 @@ class Infer final : public Unary<inference::ModelInferRequest, inference::ModelI
       return fail(refused->status, refused->message);
     }
     if (!call_.traceparent.empty()) context.AddInitialMetadata("traceparent", call_.traceparent);
+    if (done_->happened) return fail(CallStatus::abandoned, "the caller has gone");
     // Does not wake the world: run() does, once for all events that it handles together.
+    posted_ = true;
     shared.world.inbox().post(&call_, false);
     return false;
   }
+  // The call has ended for the client, answered or not.
+  void on_done() {
+    if (over_) {
+      delete this;
+    } else if (posted_ && context.IsCancelled()) {
+      shared.world.inbox().abandon(&call_, false);
+    }
+  }
+  // A call that has begun has two ends, in any order: its answer is through, and on_done().
+  void over(bool began) override {
+    over_ = true;
+    if (!began || done_->happened) delete this;
+  }
 
-  Call call_;
+  Infer(Shared& s, grpc::ServerCompletionQueue* queue, std::unique_ptr<Done> done)
+      : Unary(s, queue, &GrpcService::RequestModelInfer, done.get()), call_(*s.calls.take()), done_(std::move(done)) {
+    done_->infer = this;
+    call_.owner = this;
+  }
+
+  Call& call_;
+  std::unique_ptr<Done> done_;
+  bool posted_ = false;  // The world has the call, or had it.
+  bool over_ = false;
 };
 
 // Every other method: answered at once, or by a control call where the answer needs the state of the world.

@@ -21,6 +21,8 @@ class HeldCalls {
     next_due_ = kTimeNever;
     return std::exchange(calls_, {});
   }
+  // Takes the call out; false if it is not here. The first deadline stays: looking too early does no harm.
+  bool take(const Call* call) { return std::erase(calls_, call) > 0; }
   bool empty() const { return calls_.empty(); }
   std::size_t count() const { return calls_.size(); }
   // The first deadline of the held calls. kTimeNever: there are none.

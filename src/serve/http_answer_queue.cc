@@ -51,9 +51,11 @@ void HttpAnswerQueue::sent(std::size_t bytes, const host::LiveClock& clock, Gate
 }
 
 // Calls that are under way cannot be taken back from the world. Clearing the asker makes their answers go nowhere.
-void HttpAnswerQueue::abandon() {
+void HttpAnswerQueue::abandon(const std::function<void(Call*)>& gone) {
   for (HttpPending& pending : owed_) {
-    if (pending.asker != nullptr) pending.asker->connection = nullptr;
+    if (pending.asker == nullptr) continue;
+    pending.asker->connection = nullptr;
+    if (pending.asker->call != nullptr) gone(pending.asker->call);
   }
   owed_.clear();
 }

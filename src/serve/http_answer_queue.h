@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,14 +40,16 @@ class HttpAnswerQueue {
   std::string& output_of(HttpPending& pending) { return &pending == &owed_.front() ? out_ : pending.text; }
   // The answer is written. True if no answer is owed any more.
   bool finish(HttpPending& pending);
-  // Bytes that are no answer: requires that none is owed.
+  // True if the client waits for an answer that is not there yet, and understands an interim one.
+  bool waits_for_first() const { return !owed_.empty() && !owed_.front().done && owed_.front().form.http_1_1; }
+  // Bytes that are no answer: requires that none is owed, or waits_for_first() and that nothing is unsent.
   void append(std::string_view bytes) { out_ += bytes; }
 
   std::string_view unsent() const { return std::string_view(out_).substr(sent_); }
   // `bytes` of the unsent ones were sent. With the first of them, the time of all written answers is counted.
   void sent(std::size_t bytes, const host::LiveClock& clock, Gateway::Traffic& traffic);
-  // The client has gone: the answers of calls in flight will be discarded.
-  void abandon();
+  // The client has gone: the answers of calls in flight will be discarded. `gone` is called with each inference call.
+  void abandon(const std::function<void(Call*)>& gone);
 
  private:
   // An answer in the output of which nothing was sent yet.

@@ -51,7 +51,11 @@ TEST(HttpAnswerQueue, ForgetsWhoAskedWhenTheClientHasGone) {
   Queue queue;
   queue.first.connection = reinterpret_cast<HttpConnection*>(&queue);  // Never followed.
   queue.owe(queue.first);
-  queue.answers.abandon();
+  Call call;
+  queue.first.call = &call;
+  std::vector<Call*> gone;
+  queue.answers.abandon([&](Call* of) { gone.push_back(of); });
+  EXPECT_EQ(gone, std::vector{&call});
   EXPECT_EQ(queue.first.connection, nullptr);
   EXPECT_EQ(queue.answers.owed(), 0u);
 }

@@ -15,6 +15,7 @@ class HttpConnection;
 // The connection that waits for the answer. Null: the client has gone, and the answer is discarded.
 struct HttpAsker {
   HttpConnection* connection = nullptr;
+  Call* call = nullptr;  // Of the same request; null: it is a control call.
 };
 
 struct HttpCall final : Call {
@@ -42,6 +43,8 @@ class HttpCalls {
   // Posts the call to the world, which answers the owner. The call must not be touched until then.
   void post(HttpCall* call) { post_any(call); }
   void post(HttpControl* call) { post_any(call); }
+  // The client of a posted call has gone: the world need not answer it.
+  void abandon(Call* call) { post_any(Inbox::Abandoned{call}); }
   // Whether anything was posted since this was last asked.
   bool take_posted() { return std::exchange(posted_, false); }
 

@@ -97,6 +97,12 @@ void HttpConnection::read_some() {
     peer_done_ = true;
     if (answers_.owed() == 0 && answers_.unsent().empty()) return close_now();
     closing_ = true;
+    // Or it has closed the connection, which looks the same from here. An interim answer tells: to a closed connection
+    // it comes back as a reset, and the requests that nobody waits for any more are abandoned.
+    if (answers_.waits_for_first() && answers_.unsent().empty()) {
+      answers_.append("HTTP/1.1 100 Continue\r\n\r\n");
+      mark_dirty();
+    }
     return watch();
   }
   context_.gateway.traffic.bytes_received.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
@@ -355,7 +361,7 @@ void HttpConnection::shut() {
   context_.loop.remove(stream_.socket(), this);
   stream_.close();
   exchange_.drop_body();
-  answers_.abandon();
+  answers_.abandon([this](Call* call) { context_.calls.abandon(call); });
 }
 
 // The server keeps the object until the end of the turn, since callers of this function are still on the stack.

@@ -156,7 +156,7 @@ std::variant<Reply, HttpAsker*> HttpExchange::dispatch_infer(HttpConnection* ask
     return reply_to(*denial);
   }
   // The asker is where the answer goes. The connection clears it if it closes before.
-  call->asker = {asker};
+  call->asker = {asker, call};
   context_.calls.post(call);
   return &call->asker;
 }

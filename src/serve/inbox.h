@@ -19,7 +19,12 @@ namespace tangram::serve {
 
 class Inbox final : public engines::ExecutorEvents {
  public:
-  using Posted = std::variant<Call*, ControlCall*>;
+  // The caller of this call has gone.
+  struct Abandoned {
+    Call* call = nullptr;
+    bool operator==(const Abandoned&) const = default;
+  };
+  using Posted = std::variant<Call*, ControlCall*, Abandoned>;
   // An executor's report about its slice.
   struct Report {
     WorldEventKind kind = WorldEventKind::done;
@@ -45,6 +50,11 @@ class Inbox final : public engines::ExecutorEvents {
   // afterwards or is the one that calls step() next.
   void post(Posted call, bool wake = true) EXCLUDES(mutex_);
   void wake_for_posted() EXCLUDES(mutex_);
+  // The caller of a call that was posted has gone: the world drops it, and answers its owner as ever, soon where it
+  // can. The call may have been answered meanwhile, or be on its way back; then nothing happens. By the thread that
+  // posts the owner's calls, so that the message comes before the next use of the same memory, which must stay valid
+  // until the world has read the message (pools that free nothing do).
+  void abandon(Call* call, bool wake = true) { post(Abandoned{call}, wake); }
 
   void on_done(SliceId slice, BatchId batch, std::string failure) override;
   void on_stopped(SliceId slice, BatchId batch) override;

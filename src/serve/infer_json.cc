@@ -20,10 +20,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "core/bytes_slot.h"
+#include "serve/small_floats.h"
 
 namespace tangram::serve {
 namespace {
@@ -103,11 +105,18 @@ bool convert_boolean(JsonReader& json, std::string& out) {
 bool convert_number(JsonReader& json, Datatype datatype, std::string& out) {
   double value = 0;
   if (!json.number(value)) return false;
-  // A double beyond the range of float has no float. Reject it: the client sent a finite number and would get a wrong
-  // answer without an error.
+  // A finite number that no float is near would become infinity, and a wrong answer without an error: it is refused.
+  // 3.4028235e38 is above the largest float and rounds to it: it is how that float is written.
   if (datatype == Datatype::fp32) {
-    if (std::abs(value) > std::numeric_limits<float>::max()) return json.fail("number out of range");
-    append_raw(out, static_cast<float>(value));
+    constexpr double kRoundsToInfinity = 0x1.ffffffp127;
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    const bool finite = std::isfinite(value);
+    if (finite && std::abs(value) >= kRoundsToInfinity) return json.fail("number out of range");
+    append_raw(out, static_cast<float>(finite ? std::clamp(value, -kLargest, kLargest) : value));
+  } else if (datatype == Datatype::fp16 || datatype == Datatype::bf16) {
+    const auto bits = to_small_float(datatype, value);
+    if (!bits) return json.fail("number out of range");
+    append_raw(out, *bits);
   } else {
     append_raw(out, value);
   }
@@ -135,11 +144,10 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
     case Datatype::int16: return convert_integer<std::int16_t>(json, out);
     case Datatype::int32: return convert_integer<std::int32_t>(json, out);
     case Datatype::int64: return convert_integer<std::int64_t>(json, out);
+    case Datatype::fp16:
+    case Datatype::bf16:
     case Datatype::fp32:
     case Datatype::fp64: return convert_number(json, datatype, out);
-    // JSON has no 16-bit floats. Rounding a decimal would give other bits than those of the client's tensor.
-    case Datatype::fp16:
-    case Datatype::bf16: return json.fail("FP16 and BF16 can be sent only as binary data");
     case Datatype::bytes: return convert_text(json, out);
   }
   return false;
@@ -260,7 +268,6 @@ std::optional<CallProblem> read_output_parameter(std::string_view name, const Pa
 // Converts the data at once if the datatype is known. JSON members have no order, so the datatype can follow the data:
 // then the text is remembered and skipped, and convert_late() reads it a second time.
 bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
-  if (input.has_data) return json.fail("data is given twice");
   input.has_data = true;
   const auto datatype = parse_datatype(input.datatype_name);
   if (!datatype) {
@@ -273,15 +280,41 @@ bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
   return good;
 }
 
+constexpr std::array<std::string_view, 4> kRequestKeys{"id", "parameters", "inputs", "outputs"};
+constexpr std::array<std::string_view, 5> kInputKeys{"name", "datatype", "shape", "data", "parameters"};
+constexpr std::array<std::string_view, 2> kOutputKeys{"name", "parameters"};
+
+// The keys of an object that mean something, each of which may come once: of two, a proxy in front could have checked
+// the other one.
+class OnceEach {
+ public:
+  explicit OnceEach(std::span<const std::string_view> keys) : keys_(keys) {}
+  // False, with the problem, if the key came before.
+  bool take(JsonReader& json, std::string_view key) {
+    const auto known = static_cast<std::size_t>(std::ranges::find(keys_, key) - keys_.begin());
+    if (known == keys_.size()) return true;
+    const unsigned bit = 1U << known;
+    if ((seen_ & bit) != 0) return json.fail(fmt::format("{} is given twice", key));
+    seen_ |= bit;
+    return true;
+  }
+
+ private:
+  std::span<const std::string_view> keys_;
+  unsigned seen_ = 0;
+};
+
 bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) {
   if (request.inputs.size() == kInputsMax) return json.fail("too many inputs");
   JsonInput& input = request.inputs.emplace_back();
+  OnceEach once(kInputKeys);
   return json.object([&](std::string_view key) {
+    if (!once.take(json, key)) return false;
     if (key == "name") return json.string(input.name);
     if (key == "datatype") return json.string(input.datatype_name);
-    if (key == "shape") return input.shape.empty() ? read_shape(json, input.shape) : json.fail("shape is given twice");
+    if (key == "shape") return read_shape(json, input.shape);
     if (key == "data") return read_data(json, input, converted);
-    if (key != "parameters") return json.skip();
+    if (key != "parameters" || json.peek() == 'n') return json.skip();
     return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
       return go_on(json, request, read_input_parameter(name, value, input));
     });
@@ -291,9 +324,11 @@ bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) 
 bool read_output(JsonReader& json, JsonRequest& request) {
   if (request.outputs.size() == kInputsMax) return json.fail("too many outputs");
   JsonOutput& output = request.outputs.emplace_back();
+  OnceEach once(kOutputKeys);
   return json.object([&](std::string_view key) {
+    if (!once.take(json, key)) return false;
     if (key == "name") return json.string(output.name);
-    if (key != "parameters") return json.skip();
+    if (key != "parameters" || json.peek() == 'n') return json.skip();
     return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
       return go_on(json, request, read_output_parameter(name, value, output));
     });
@@ -311,7 +346,12 @@ bool read_request_parameters(JsonReader& json, JsonRequest& request, Call& call)
 }
 
 bool read_request(JsonReader& json, JsonRequest& request, Call& call) {
+  OnceEach once(kRequestKeys);
   return json.object([&](std::string_view key) {
+    if (!once.take(json, key)) return false;
+    // Clients with optional fields, such as KServe's, write those that they leave out as null.
+    const bool optional = key == "id" || key == "parameters" || key == "outputs";
+    if (optional && json.peek() == 'n') return json.null();
     if (key == "id") return json.string(call.id);
     if (key == "parameters") return read_request_parameters(json, request, call);
     if (key == "inputs") return json.array([&] { return read_input(json, request, call.converted); });
@@ -326,6 +366,7 @@ std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted
   const auto datatype = parse_datatype(input.datatype_name);
   if (!datatype) return std::nullopt;  // Reported when the inputs are compared with the model.
   JsonReader json(input.data_text);
+  json.allow_non_finite();
   input.converted_begin = converted.size();
   const bool good = convert_data(json, *datatype, converted, input.nesting);
   input.converted_end = converted.size();
@@ -446,6 +487,21 @@ void write_integers(std::string& out, std::string_view raw) {
   });
 }
 
+// NaN and infinities as Triton and Python write them: null would be read as NaN, whichever it was. A zero keeps its
+// sign only with a point, since -0 is a whole number.
+template <typename Float>
+void write_number(std::string& out, Float value) {
+  if (std::isnan(value)) {
+    out += "NaN";
+  } else if (std::isinf(value)) {
+    out += value < 0 ? "-Infinity" : "Infinity";
+  } else if (value == 0 && std::signbit(value)) {
+    out += "-0.0";
+  } else {
+    append_json_number(out, value);
+  }
+}
+
 void write_texts(std::string& out, std::string_view slots) {
   for (std::size_t at = 0; at + kBytesSlot <= slots.size(); at += kBytesSlot) {
     if (at != 0) out += ',';
@@ -473,19 +529,20 @@ void write_data(std::string& out, Datatype datatype, std::string_view raw) {
     case Datatype::int16: return write_integers<std::int16_t>(out, raw);
     case Datatype::int32: return write_integers<std::int32_t>(out, raw);
     case Datatype::int64: return write_integers<std::int64_t>(out, raw);
-    case Datatype::fp32: return write_elements<float>(out, raw, [&](float v) { append_json_number(out, v); });
-    case Datatype::fp64: return write_elements<double>(out, raw, [&](double v) { append_json_number(out, v); });
-    // Unreachable: goes_binary() sends these as bytes.
+    case Datatype::fp32: return write_elements<float>(out, raw, [&](float v) { write_number(out, v); });
+    case Datatype::fp64: return write_elements<double>(out, raw, [&](double v) { write_number(out, v); });
     case Datatype::fp16:
-    case Datatype::bf16: return;
+    case Datatype::bf16:
+      return write_elements<std::uint16_t>(out, raw,
+                                           [&](std::uint16_t v) { write_number(out, from_small_float(datatype, v)); });
     case Datatype::bytes: return write_texts(out, raw);
   }
 }
 
-// FP16 and BF16 cannot be JSON numbers, so they are sent as bytes even if the client asked for JSON; so are BYTES
-// elements that are not UTF-8, which JSON strings cannot hold.
+// BYTES elements that are not UTF-8 are sent as bytes even if the client asked for JSON, whose strings cannot hold
+// them.
 bool goes_binary(const CallOutput& output, const TensorSpec& spec, std::string_view raw) {
-  if (output.binary || spec.datatype == Datatype::fp16 || spec.datatype == Datatype::bf16) return true;
+  if (output.binary) return true;
   return spec.datatype == Datatype::bytes && !all_text(raw);
 }
 
@@ -534,6 +591,7 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   }
   const std::string_view body = call.body;
   JsonReader json(body.substr(0, json_length));
+  json.allow_non_finite();
   if (!read_request(json, request, call)) {
     // A problem with the meaning of a value has a better message than the place where reading stopped.
     if (request.problem) return std::move(request.problem);

@@ -265,25 +265,111 @@ TEST(InferRequest, RefusesASizeBelowTheLengthOfItsInput) {
   EXPECT_THAT(read(longer)->message(), HasSubstr("more than its declared size 1"));
 }
 
-// Half floats cannot be JSON numbers: they follow as bytes, and the header says where.
-TEST(InferAnswer, PutsHalfFloatsBehindTheJson) {
-  const auto r = read(R"({"id":"x","inputs":[{"name":"ids","shape":[1,3],"datatype":"INT64","data":[1,2,3]},)"
-                      R"({"name":"scale","shape":[1,2],"datatype":"FP32","data":[1,2]}]})");
-  ASSERT_EQ(r->message(), "");
-  const float score = 0.25;
-  r->call.answer.assign(reinterpret_cast<const char*>(&score), sizeof score);
-  r->call.answer += "abcdef";
-  r->call.answer_ends = {4, 10};
+// 1.5, -2 and 2^-24 as half floats: numbers unless the client asks for bytes.
+TEST(InferAnswer, WritesHalfFloatsAsNumbersUnlessBinaryIsAskedFor) {
+  const std::string inputs = R"("inputs":[{"name":"ids","shape":[1,3],"datatype":"INT64","data":[1,2,3]},)"
+                             R"({"name":"scale","shape":[1,2],"datatype":"FP32","data":[1,2]}])";
+  const std::string halves("\x00\x3e\x00\xc0\x01\x00", 6);
+  for (const bool binary : {false, true}) {
+    const auto r =
+        read(std::string(R"({"id":"x",)") +
+             (binary ? R"("outputs":[{"name":"score"},{"name":"half","parameters":{"binary_data":true}}],)" : "") +
+             inputs + "}");
+    ASSERT_EQ(r->message(), "");
+    const float score = 0.25;
+    r->call.answer.assign(reinterpret_cast<const char*>(&score), sizeof score);
+    r->call.answer += halves;
+    r->call.answer_ends = {4, 10};
+    InferBody body;
+    write_infer_answer(r->call, body);
+    const auto json = nlohmann::json::parse(body.text.substr(0, body.json_length.value_or(body.text.size())));
+    EXPECT_EQ(json["id"], "x");
+    EXPECT_EQ(json["model_name"], "rank");
+    EXPECT_EQ(json["outputs"][0]["data"], nlohmann::json::array({0.25}));
+    EXPECT_EQ(json["outputs"][1]["shape"], nlohmann::json::array({1, 3}));
+    if (binary) {
+      EXPECT_EQ(body.text.substr(*body.json_length), halves);
+      EXPECT_EQ(json["outputs"][1]["parameters"]["binary_data_size"], 6);
+    } else {
+      EXPECT_EQ(json["outputs"][1]["data"], nlohmann::json::array({1.5, -2, 5.9604645e-08}));
+    }
+  }
+}
+
+// One input and one output of the same floating-point type.
+ServedModel echo_of(Datatype datatype) {
+  ServedModel m;
+  m.name = "echo";
+  m.signature.inputs = {{"x", datatype, {kVariableAxis}, 0, false}};
+  m.signature.outputs = {{"y", datatype, {kVariableAxis}, 0, false}};
+  return m;
+}
+
+// What an answer has as data, where the model gives back what it was given; or the problem.
+std::string echoed(Datatype datatype, const std::string& data, bool datatype_first = true) {
+  const ServedModel model = echo_of(datatype);
+  const std::string type = R"("datatype":")" + std::string(to_string(datatype)) + "\"";
+  const std::string members = datatype_first ? type + R"(,"data":[)" + data + "]" : R"("data":[)" + data + "]," + type;
+  const auto count = std::count(data.begin(), data.end(), ',') + 1;
+  const auto r = read(R"({"inputs":[{"name":"x","shape":[1,)" + std::to_string(count) + "]," + members + "}]}",
+                      std::nullopt, model);
+  if (r->problem) return r->message();
+  r->call.answer = r->call.inputs[0].data;
+  r->call.answer_ends = {r->call.answer.size()};
   InferBody body;
   write_infer_answer(r->call, body);
-  ASSERT_TRUE(body.json_length);
-  EXPECT_EQ(body.text.substr(*body.json_length), "abcdef");
-  const auto json = nlohmann::json::parse(body.text.substr(0, *body.json_length));
-  EXPECT_EQ(json["id"], "x");
-  EXPECT_EQ(json["model_name"], "rank");
-  EXPECT_EQ(json["outputs"][0]["data"], nlohmann::json::array({0.25}));
-  EXPECT_EQ(json["outputs"][1]["shape"], nlohmann::json::array({1, 3}));
-  EXPECT_EQ(json["outputs"][1]["parameters"]["binary_data_size"], 6);
+  const auto from = body.text.find(R"("data":[)") + 8;
+  return body.text.substr(from, body.text.rfind("]}]}") - from);
+}
+
+TEST(InferJson, HasNumbersThatJsonHasNot) {
+  for (const Datatype datatype : {Datatype::fp16, Datatype::bf16, Datatype::fp32, Datatype::fp64}) {
+    for (const bool first : {true, false}) {
+      EXPECT_EQ(echoed(datatype, "NaN,Infinity,-Infinity,-0.0,0,1.5", first), "NaN,Infinity,-Infinity,-0.0,0,1.5");
+    }
+  }
+  EXPECT_THAT(echoed(Datatype::int32, "NaN"), HasSubstr("expected a number"));
+  EXPECT_THAT(echoed(Datatype::fp32, "nan"), HasSubstr("expected a number"));
+  EXPECT_THAT(echoed(Datatype::fp32, "-Inf"), HasSubstr("expected a number"));
+}
+
+// The largest float is 3.40282346638528859812e38 and written as 3.4028235e38. The next step up would be 3.40282357e38,
+// and 3.4028235677973366e38 is half way.
+TEST(InferJson, JudgesTheRangeAfterRounding) {
+  EXPECT_EQ(echoed(Datatype::fp32, "3.4028235e38,-3.4028235e38"), "3.4028235e+38,-3.4028235e+38");
+  EXPECT_EQ(echoed(Datatype::fp32, "3.40282356e38"), "3.4028235e+38");
+  EXPECT_THAT(echoed(Datatype::fp32, "3.4028236e38"), HasSubstr("number out of range"));
+  EXPECT_EQ(echoed(Datatype::fp16, "65504,65519"), "65504,65504");
+  EXPECT_THAT(echoed(Datatype::fp16, "65520"), HasSubstr("number out of range"));
+  EXPECT_EQ(echoed(Datatype::bf16, "0.1"), "0.100097656");
+}
+
+TEST(InferRequest, RefusesAKeyThatComesTwice) {
+  const std::string ids = R"("name":"ids","shape":[2,1],"datatype":"INT64","data":[1,2])";
+  const auto problem = [&](const std::string& head, const std::string& more) {
+    return read("{" + head + R"("inputs":[{)" + ids + more + "}," + std::string(kScale) + "]}")->message();
+  };
+  EXPECT_EQ(problem("", ""), "");
+  EXPECT_EQ(problem(R"("mine":1,"mine":2,)", R"(,"other":1,"other":2)"), "");
+  EXPECT_THAT(problem(R"("id":"a","id":"b",)", ""), HasSubstr("id is given twice"));
+  EXPECT_THAT(problem(R"("inputs":[],)", ""), HasSubstr("inputs is given twice"));
+  EXPECT_THAT(problem("", R"(,"datatype":"INT64")"), HasSubstr("datatype is given twice"));
+  EXPECT_THAT(problem("", R"(,"data":[1,2])"), HasSubstr("data is given twice"));
+  EXPECT_THAT(problem("", R"(,"shape":[2,1])"), HasSubstr("shape is given twice"));
+}
+
+TEST(InferRequest, TakesNullAsAbsent) {
+  const auto r = read(R"({"id":null,"parameters":null,"outputs":null,"inputs":[)"
+                      R"({"name":"ids","shape":[2,1],"datatype":"INT64","parameters":null,"data":[1,2]},)" +
+                      std::string(kScale) + "]}");
+  EXPECT_EQ(r->message(), "");
+  EXPECT_EQ(r->call.id, "");
+  EXPECT_EQ(r->call.outputs.size(), 2u);
+  const auto named = read(R"({"outputs":[{"name":"half","parameters":null}],"inputs":[)"
+                          R"({"name":"ids","shape":[2,1],"datatype":"INT64","data":[1,2]},)" +
+                          std::string(kScale) + "]}");
+  EXPECT_EQ(named->message(), "");
+  EXPECT_EQ(named->call.outputs.size(), 1u);
 }
 
 // Texts of any length, answered with a label for each.

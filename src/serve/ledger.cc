@@ -18,7 +18,9 @@ void Ledger::count_ended(const Call& call, const Outcome& outcome, bool never_in
   ++tally.outcomes[static_cast<std::size_t>(outcome.kind)];
   if (never_in_time) ++tally.never_in_time;
   // A request that no slice could ever have served says nothing about how well the Slo is kept.
-  if (!never_in_time && outcome.reason != RejectReason::too_large) {
+  // Nor does one whose caller did not wait.
+  const bool abandoned = outcome.kind == OutcomeKind::abandoned;
+  if (!never_in_time && !abandoned && outcome.reason != RejectReason::too_large) {
     tally.attainment.add(now, outcome.kind == OutcomeKind::served);
   }
   // From the arrival at the gateway, so the time for which a call was held counts as waiting.
@@ -26,7 +28,7 @@ void Ledger::count_ended(const Call& call, const Outcome& outcome, bool never_in
   const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
   if (!answered) {
     ++tally.rejected[static_cast<std::size_t>(outcome.reason)];
-    tally.failed_ns += static_cast<std::uint64_t>(here.count());
+    if (!abandoned) tally.failed_ns += static_cast<std::uint64_t>(here.count());
     return;
   }
   tally.last_ms = wall_start_ms_ + now.time_since_epoch() / std::chrono::milliseconds(1);

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "sched/admission.h"
+#include "serve/access.h"
 #include "serve/call_request.h"
 
 namespace tangram::serve {
@@ -92,14 +93,17 @@ void LiveWorld::step(TimePoint now) {
   now_ = std::max(now_, now);
   take_inbox();
   std::size_t arrived = 0;
-  // One event per turn, always the first kind that is due: each handler can make others due at the same instant.
+  // One event per turn, always the first kind that is due: each handler can make others due at the same instant. Calls
+  // whose callers have gone leave before completions: else a slice that falls idle could begin with one of them.
   while (true) {
-    if (events_.next_due() <= now_) {
+    const bool leaves =
+        arrived < posted_.calls.size() && std::holds_alternative<Inbox::Abandoned>(posted_.calls[arrived]);
+    if (!leaves && events_.next_due() <= now_) {
       handle(events_.take());
       // A completion or restart can be what a held call waits for.
       if (!held_.empty()) release_held();
     } else if (arrived < posted_.calls.size()) {
-      std::visit([this](auto* call) { arrive(call); }, posted_.calls[arrived++]);
+      std::visit([this](auto posted) { arrive(posted); }, posted_.calls[arrived++]);
     } else if (wake_at_ <= now_) {
       // Cleared first: on_wake() can ask for the next wake-up.
       wake_at_ = kTimeNever;
@@ -176,6 +180,21 @@ void LiveWorld::arrive(Call* call) {
   }
 }
 
+// A call that is neither held nor in the table is its owner's again, so that nothing of it but its number may be read.
+// It cannot be another use of the same memory: that would have been posted after this message.
+void LiveWorld::arrive(Inbox::Abandoned gone) {
+  Call* call = gone.call;
+  if (held_.take(call)) {
+    // The scheduler has never seen this call, so its request has only what the outcome needs.
+    Request request;
+    request.service = call->model->service;
+    request.tenant = call->tenant;
+    end(call, request, {OutcomeKind::abandoned, RejectReason::none, kTimeNever});
+  } else if (calls_.holds(call)) {
+    recorded_->on_abandoned(call->record, call->request);
+  }
+}
+
 // True if no slice serves the request now but one will, while a plan is being put in place or workers restart. The
 // scheduler would reject such a request for lack of capacity, although the client only has to wait a moment.
 bool LiveWorld::must_wait(const Call& call) const {
@@ -187,8 +206,9 @@ bool LiveWorld::must_wait(const Call& call) const {
   request.service = call.model->service;
   request.queue = view.queue_of(request.service);
   request.samples = call.samples;
+  request.size = call.size;
   const sched::DeployedService& service = view.service(request.queue);
-  const std::uint32_t bucket = service.bucket_of(call.size);
+  const std::uint32_t bucket = view.bucket_of(request);
   // A request beyond the last bucket does not fit. It goes to the scheduler, which rejects it with that reason.
   if (bucket == service.edges.size() || sched::serves_now(view, request, bucket)) return false;
   // While a plan moves, a slice that takes the request can still come from a re-cut. Otherwise only a restart helps.
@@ -229,10 +249,22 @@ void LiveWorld::release_held() {
   }
 }
 
+// The file with the weights may be read anew at any time, by another thread. Telling the scheduler before a request
+// that is to be judged by it is early enough, and makes it an event of the recording.
+void LiveWorld::note_tenant(const Call& call) {
+  const std::int64_t weight_ppm = call.tenant_state->weight_ppm.load(std::memory_order_relaxed);
+  if (weights_ppm_.size() <= call.tenant.index()) weights_ppm_.resize(call.tenant.index() + 1, 0);
+  if (std::exchange(weights_ppm_[call.tenant.index()], weight_ppm) == weight_ppm) return;
+  recorded_->on_tenant(call.tenant, weight_ppm);
+}
+
 // The call is added first: adding gives it the id that its request carries, and on_arrival() can resolve it at once.
 void LiveWorld::admit(Call* call) {
+  if (call->tenant_state != nullptr) note_tenant(*call);
   calls_.add(call);
-  recorded_->on_arrival(request_of(*call, promise_to(*call), now_));
+  const sched::RecordNumber record = recorded_->on_arrival(request_of(*call, promise_to(*call), now_));
+  // Otherwise it has been answered and is its owner's again.
+  if (record != sched::kNoRecord) call->record = record;
 }
 
 // Takes the call out of the table before it is answered: the owner may reuse it from on_answered() on.

@@ -168,8 +168,12 @@ class LiveWorld final : private sched::World {
   bool take_over(SliceId slice);
   // A call arrives: it is answered with a problem, held, or admitted.
   void arrive(Call* call);
+  // The caller of a call has gone: it is dropped, unless it was answered before.
+  void arrive(Inbox::Abandoned gone);
   // Does the work of a control call and gives it back.
   void arrive(ControlCall* call);
+  // Tells the scheduler the weight of the call's tenant, where that has changed.
+  void note_tenant(const Call& call);
   // Hands the call to the scheduler, which resolves it at once or later.
   void admit(Call* call);
   // True if no slice serves the call now, but one will soon.
@@ -209,7 +213,8 @@ class LiveWorld final : private sched::World {
   std::vector<bool> loaded_;               // By service.
   std::vector<std::size_t> in_flight_by_;  // By service: requests that are held or in the call table.
   std::uint64_t plans_applied_ = 0;
-  std::set<std::string> dead_;  // Names of devices; see set_dead().
+  std::set<std::string> dead_;             // Names of devices; see set_dead().
+  std::vector<std::int64_t> weights_ppm_;  // By tenant, as the scheduler knows them; 0: it has not been told.
 };
 
 }  // namespace tangram::serve

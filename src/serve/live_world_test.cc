@@ -538,5 +538,36 @@ TEST(LiveWorld, DoesNotRunTheBatchOfADeadDeviceOnAnotherOfItsSlices) {
   for (const Call* call : calls) EXPECT_EQ(call->status, CallStatus::ok) << call->error;
 }
 
+// Two slices, each busy for 2 ms with one request; a third request waits. All callers go at 1 ms: emulated batches can
+// be stopped, so everything is over at once, and a later message about the same calls finds nothing.
+TEST(LiveWorld, DropsCallsWhoseCallersHaveGone) {
+  Bench bench(test::deployment(1));
+  std::vector<Call*> calls;
+  for (int i = 0; i < 3; ++i) {
+    calls.push_back(bench.call({1, 2, 3}));
+    calls.back()->deadline = 1h;
+    bench.world->inbox().post(calls.back());
+  }
+  bench.world->step(TimePoint(0ms));
+  EXPECT_EQ(bench.world->in_flight(), 3u);
+  for (Call* call : calls) bench.world->inbox().abandon(call);
+  bench.world->step(TimePoint(1ms));
+  EXPECT_EQ(bench.world->in_flight(), 0u);
+  ASSERT_EQ(bench.owner.answered.size(), 3u);
+  for (const Call* call : bench.owner.answered) EXPECT_EQ(call->status, CallStatus::abandoned);
+  EXPECT_EQ(calls[2]->launched, TimePoint{});
+  const ServiceTally& tally = bench.world->ledger().services()[0];
+  EXPECT_EQ(tally.outcomes[index_of(OutcomeKind::abandoned)], 3u);
+  EXPECT_EQ(tally.attainment.ratio(TimePoint(1ms)), 1);
+  for (const SliceServed& slice : bench.world->ledger().slices()) EXPECT_EQ(slice.failures, 0u);
+  for (Call* call : calls) bench.world->inbox().abandon(call);
+  bench.world->step(TimePoint(2ms));
+  EXPECT_EQ(bench.owner.answered.size(), 3u);
+  bench.world->inbox().post(bench.call({4}));
+  bench.world->step(TimePoint(2ms));
+  bench.run_until_idle();
+  EXPECT_EQ(bench.owner.answered.back()->status, CallStatus::ok);
+}
+
 }  // namespace
 }  // namespace tangram::serve

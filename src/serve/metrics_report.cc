@@ -39,7 +39,7 @@ struct ServiceFamily {
 
 // One sample per outcome, zeros included.
 void write_outcomes(PrometheusText& out, const char* name, const std::string& labels,
-                    const std::array<std::uint64_t, 4>& counts) {
+                    const std::array<std::uint64_t, kOutcomeKinds.size()>& counts) {
   for (const OutcomeKind kind : kOutcomeKinds) {
     out.sample(name, labels + ',' + label("outcome", to_string(kind)), counts[index_of(kind)]);
   }

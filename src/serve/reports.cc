@@ -85,6 +85,7 @@ Json tenants_status(const Access& access) {
                     {"late", tenant->outcomes[1].load(std::memory_order_relaxed)},
                     {"rejected", tenant->outcomes[2].load(std::memory_order_relaxed)},
                     {"failed", tenant->outcomes[3].load(std::memory_order_relaxed)},
+                    {"abandoned", tenant->outcomes[4].load(std::memory_order_relaxed)},
                     {"over_limits", over_limits},
                     {"forbidden", forbidden},
                     {"refused", over_limits + forbidden}});

@@ -113,6 +113,8 @@ GatewayConfig Server::gateway_config() {
 LiveWorldConfig Server::world_config() {
   LiveWorldConfig world;
   world.scheduler = config_.scheduler;
+  // Who sends is only known where callers show who they are.
+  world.scheduler.fair_share |= config_.security.access.has_value();
   world.recording = config_.recording;
   // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
@@ -187,6 +189,10 @@ void Server::tell_of_cut(const sched::DeployedDevice& device, const Layout& targ
 void Server::on_resolved(const Call& call, const Outcome& outcome, TimePoint now) {
   if (call.tenant_state != nullptr) {
     call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
+    const bool ran = call.launched != TimePoint{};
+    if (outcome.kind == OutcomeKind::abandoned && !ran && call.quota_day >= 0) {
+      return_quota(*call.tenant_state, call.quota_day);
+    }
   }
   if (follower_ != nullptr) follower_->ended(call, outcome);
   if (gateway_->log_requests()) log_.write(request_line(*world_, call, outcome, now));

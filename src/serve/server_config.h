@@ -86,6 +86,7 @@ struct ServerConfig {
   std::string engine = "emulated";  // Of batch_engines(), "command" or "remote": of services that name none.
   std::string command;              // With the engine `command`: of services that have none of their own.
   bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
+  std::optional<worker::WorkerUser> worker_user;  // Whom they become; nothing: they stay who we are.
   std::string worker_program;       // Of workers; empty: the one beside this program.
   std::string models;               // The folder with the weights of the models.
   std::string onnx_provider;        // Of the engine `onnx`; empty: as suits the device.

@@ -271,8 +271,8 @@ TEST(ServerRefusals, OfTenantsThatMayNotUseTheModelAreTold) {
   formats::AccessTenant limits;
   limits.models = {"another"};
   Watched server(tenant.config(limits));
-  EXPECT_EQ(server.infer(asking(), tenant.key.text), 403);
-  EXPECT_THAT(summaries(server), testing::ElementsAre("- rank search refused 403 model"));
+  EXPECT_EQ(server.infer(asking(), tenant.key.text), 404);
+  EXPECT_THAT(summaries(server), testing::ElementsAre("- rank search refused 404 model"));
 }
 
 TEST(ServerHttp, RefusesTwoKeysInOneRequest) {

@@ -74,16 +74,15 @@ struct BatchTally {
 
 // The counters of one service since the start.
 struct ServiceTally {
-  std::array<std::uint64_t, 4> outcomes{};                      // By OutcomeKind.
+  std::array<std::uint64_t, kOutcomeKinds.size()> outcomes{};   // By OutcomeKind.
   std::array<std::uint64_t, kRejectReasons.size()> rejected{};  // By RejectReason.
   std::uint64_t never_in_time = 0;  // Of those too late: shorter of time than the fastest run.
   std::uint64_t failed_ns = 0;      // Of requests without an answer: how long they were here.
   std::uint64_t samples = 0;        // Answered.
   std::uint64_t batches = 0;
   std::uint64_t cold_starts = 0;  // Batches that had to load the model first.
-  std::uint64_t abandoned = 0;    // Answered, but the client had gone.
-  std::array<std::uint64_t, 4>
-      background{};           // Requests in the background, by OutcomeKind; in none of the other counts.
+  // Requests in the background, by OutcomeKind; in none of the other counts.
+  std::array<std::uint64_t, kOutcomeKinds.size()> background{};
   DurationHistogram latency;  // From arrival to answer, of answered requests.
   DurationHistogram queue;
   DurationHistogram compute;

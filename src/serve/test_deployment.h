@@ -8,13 +8,17 @@
 
 namespace tangram::serve::test {
 
-// A batch of n samples takes (1 + n) ms in the small bucket and twice that in the large one.
+// A batch of n samples takes 1 + n units in the small bucket and twice that in the large one.
 class LinearModel final : public LatencyModel {
  public:
+  explicit LinearModel(Duration unit) : unit_(unit) {}
   std::optional<Prediction> predict(const RunPoint& point) const override {
-    const Duration mean = std::chrono::milliseconds((1 + point.batch) * (point.size > 32 ? 2 : 1));
+    const Duration mean = unit_ * ((1 + point.batch) * (point.size > 32 ? 2 : 1));
     return Prediction{mean, mean};
   }
+
+ private:
+  Duration unit_;
 };
 
 inline Workload workload(Padding padding = Padding::bucket) {
@@ -29,7 +33,8 @@ inline Workload workload(Padding padding = Padding::bucket) {
   return Workload{{service}};
 }
 
-inline sched::Deployment deployment(std::int64_t batch_size = 8, Padding padding = Padding::bucket) {
+inline sched::Deployment deployment(std::int64_t batch_size = 8, Padding padding = Padding::bucket,
+                                    Duration unit = std::chrono::milliseconds(1)) {
   const Geometry& geometry = *find_geometry("a100-80gb");
   PlannedDevice device{"gpu-0", "a100-80gb", geometry, {}};
   const Replica replica{"rank", {{32, batch_size}, {128, batch_size}}, 1};
@@ -37,7 +42,7 @@ inline sched::Deployment deployment(std::int64_t batch_size = 8, Padding padding
     const auto profile = static_cast<std::uint16_t>(*find_profile(geometry, name));
     device.slices.push_back({{profile, static_cast<std::uint16_t>(start)}, {replica}});
   }
-  auto compiled = sched::compile({{device}}, workload(padding), LinearModel());
+  auto compiled = sched::compile({{device}}, workload(padding), LinearModel(unit));
   EXPECT_TRUE(compiled.ok());
   return std::move(*compiled);
 }

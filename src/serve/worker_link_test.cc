@@ -192,7 +192,7 @@ TEST(WorkerLink, SaysWhyARequestFailedWhoseWorkersAreKilledTwice) {
   kill(bench.process(second), SIGKILL);
   ASSERT_TRUE(bench.drive_until_answered(1));
   EXPECT_EQ(call->status, CallStatus::failed);
-  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it exited");
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it was ended by signal 9 (KILL)");
   // The slices are there again for whoever comes next.
   ASSERT_TRUE(bench.drive([&] {
     return std::ranges::all_of(bench.world->scheduler().state().slices,

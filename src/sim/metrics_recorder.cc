@@ -159,6 +159,8 @@ void MetricsRecorder::count_in(Tally& tally, const Request& request, const Outco
     case OutcomeKind::late: ++tally.late; break;
     // Requests without an answer have no latency; latency_quantile() treats them as infinite.
     case OutcomeKind::failed: ++tally.failed; return;
+    // Callers of the simulation wait for their answers.
+    case OutcomeKind::abandoned: return;
     case OutcomeKind::rejected: ++tally.rejected[index_of(outcome.reason)]; return;
   }
   const Duration latency = now - request.arrival;
@@ -185,6 +187,7 @@ void MetricsRecorder::count_in_timeline(const Request& request, const Outcome& o
     case OutcomeKind::late: ++step->late; break;
     case OutcomeKind::rejected:
     case OutcomeKind::failed: ++step->lost; break;
+    case OutcomeKind::abandoned: break;
   }
 }
 

@@ -72,6 +72,15 @@ bool RequestFeed::cut_off(const Arrival& arrival) {
 }
 
 // Flattened, like MetricsRecorder::start and resolve: it runs for every request, and the calls inside would cost 1 %.
+TenantId RequestFeed::deal() {
+  const double factor = limits_.first_tenant_factor;
+  if (factor == 1) return TenantId(static_cast<std::uint32_t>(tenant_rng_.below(limits_.tenants)));
+  const auto others = static_cast<double>(limits_.tenants - 1);
+  const double drawn = tenant_rng_.uniform() * (factor + others);
+  if (drawn < factor) return TenantId(0);
+  return TenantId(1 + static_cast<std::uint32_t>(std::min(drawn - factor, others - 0.5)));
+}
+
 [[gnu::flatten]] Request RequestFeed::arrive(const Event& event) {
   --pending_count_;
   const std::uint32_t service = event.index;
@@ -84,7 +93,7 @@ bool RequestFeed::cut_off(const Arrival& arrival) {
   request.id = RequestId(made_++);
   request.service = ServiceId(service);
   // With one tenant nothing is drawn.
-  request.tenant = TenantId(limits_.tenants > 1 ? static_cast<std::uint32_t>(tenant_rng_.below(limits_.tenants)) : 0);
+  if (limits_.tenants > 1) request.tenant = deal();
   request.priority = workload_.services[service].priority;
   request.samples = content.samples;
   request.size = content.size;

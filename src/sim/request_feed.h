@@ -22,7 +22,8 @@ struct RequestLimits {
   std::uint64_t requests_max = UINT64_MAX;  // Nor beyond this number.
   std::uint64_t warmup_requests = 0;        // The first ones are not counted.
   double rate_scale = 1;
-  std::size_t tenants = 1;  // Requests are dealt to them at random.
+  std::size_t tenants = 1;         // Requests are dealt to them at random, ...
+  double first_tenant_factor = 1;  // ... this many times as many to the first as to each of the others.
 };
 
 class RequestFeed {
@@ -71,6 +72,9 @@ class RequestFeed {
   const Workload& workload_;
   RequestLimits limits_;
   EventQueue& queue_;
+  // The tenant of the next request.
+  TenantId deal();
+
   Rng tenant_rng_;
   std::vector<ArrivalSource> sources_;
   std::vector<Content> pending_;  // By service: the arrival of an open source that is on its way.

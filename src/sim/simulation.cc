@@ -34,7 +34,8 @@ constexpr Duration kPlanRetry = std::chrono::seconds(1);
 constexpr std::uint64_t kEventsPerReport = 0x10000;
 
 RequestLimits request_limits(const SimulationConfig& config) {
-  return {config.duration, config.requests_max, config.warmup_requests, config.rate_scale, config.tenants};
+  return {config.duration,   config.requests_max, config.warmup_requests,
+          config.rate_scale, config.tenants,      config.first_tenant_factor};
 }
 
 // From the request to stop a batch to its end: a few operators of a network.

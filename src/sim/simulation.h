@@ -57,7 +57,8 @@ struct SimulationConfig {
   std::uint64_t requests_max = UINT64_MAX;  // Nor beyond this number.
   std::uint64_t warmup_requests = 0;        // The first ones are served and not counted.
   double rate_scale = 1;
-  std::size_t tenants = 1;         // Requests are dealt to them at random.
+  std::size_t tenants = 1;         // Requests are dealt to them at random, ...
+  double first_tenant_factor = 1;  // ... this many times as many to the first as to each of the others.
   std::size_t timeline_steps = 0;  // 0: no time line. Needs a finite duration.
   TrafficParts parts;              // Counted apart, as Metrics::parts.
   std::size_t batches_recorded_max = 0;

@@ -195,7 +195,7 @@ bool WorkerLink::restart() {
 }
 
 void WorkerLink::begin_process() {
-  auto started = start_worker(config_.program, config_.environment);
+  auto started = start_worker(config_.program, config_.environment, config_.user);
   if (!started) {
     log(host::LogLevel::error, "worker_failed", started.error().message);
     state_ = State::cold;
@@ -254,7 +254,7 @@ void WorkerLink::on_ready(bool, bool, bool) {
     // Workers send no descriptors. One that arrives anyway is closed, or a faulty worker could exhaust our descriptors.
     if (received.descriptor >= 0) close(received.descriptor);
     if (received.kind == ReceivedMessage::Kind::nothing) return;
-    if (received.kind == ReceivedMessage::Kind::closed) return lose("it exited");
+    if (received.kind == ReceivedMessage::Kind::closed) return lose(how_it_ended(process_.process));
     if (received.kind == ReceivedMessage::Kind::rubbish || !handle(received)) return lose("it sent an invalid message");
   }
 }

@@ -36,6 +36,7 @@ struct WorkerConfig {
   WorkerSpec spec;
   double quota_cores = 0;  // Of processor time, by a control group; 0: no limit.
   std::vector<std::string> environment;
+  std::optional<WorkerUser> user;  // Whom it becomes; nothing: it stays who we are.
   WorkerPatience patience;
 };
 

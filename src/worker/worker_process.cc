@@ -55,10 +55,12 @@ class SpawnOrders {
   SpawnOrders(const SpawnOrders&) = delete;
   SpawnOrders& operator=(const SpawnOrders&) = delete;
 
-  int spawn(const std::string& program, char** environment, pid_t* process) const {
+  int spawn(const std::string& program, char** environment, const std::optional<WorkerUser>& user,
+            pid_t* process) const {
     std::string name = program;
     std::string argument = "--serve";
-    std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
+    std::string becomes = user ? fmt::format("--user={}:{}", user->user, user->group) : "";
+    std::array<char*, 4> arguments{name.data(), argument.data(), user ? becomes.data() : nullptr, nullptr};
     return spawn(program, arguments.data(), environment, process);
   }
   int spawn(const std::string& program, char* const* arguments, char** environment, pid_t* process) const {
@@ -73,15 +75,15 @@ class SpawnOrders {
 // "NAME=" of "NAME=value".
 std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=') + 1); }
 
-// Our environment, in which each entry of `added` replaces the one with the same name. The pointers refer to `added`
-// and to `environ`.
-std::vector<char*> environment_with(const std::vector<std::string>& added) {
+// Our environment, as far as `keep` says (null: all of it), in which each entry of `added` replaces the one with the
+// same name. The pointers refer to `added` and to `environ`.
+std::vector<char*> environment_with(const std::vector<std::string>& added, bool (*keep)(std::string_view) = nullptr) {
   std::vector<char*> environment;
   for (const auto& entry : added) environment.push_back(const_cast<char*>(entry.c_str()));
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const bool replaced =
         std::ranges::any_of(added, [&](std::string_view other) { return name_in(other) == name_in(*entry); });
-    if (!replaced) environment.push_back(*entry);
+    if (!replaced && (keep == nullptr || keep(*entry))) environment.push_back(*entry);
   }
   environment.push_back(nullptr);
   return environment;
@@ -107,7 +109,8 @@ Result<pid_t> spawn_in_group(const std::string& program, char* const* arguments,
   return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(problem))};
 }
 
-Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment) {
+Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment,
+                                   const std::optional<WorkerUser>& user) {
   std::array<int, 2> ends{-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return Error{ErrorCode::exhausted, fmt::format("cannot open a socket: {}", std::strerror(errno))};
@@ -116,12 +119,28 @@ Result<StartedWorker> start_worker(const std::string& program, const std::vector
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   StartedWorker started;
   started.socket = ends[0];
-  const int problem = SpawnOrders(ends[1]).spawn(program, environment_with(environment).data(), &started.process);
+  const int problem = SpawnOrders(ends[1]).spawn(program, environment_with(environment, worker_may_have).data(), user,
+                                                 &started.process);
   // Only the worker holds the other end from here on, so its death closes the connection and wakes us.
   close(ends[1]);
   if (problem == 0) return started;
   close(ends[0]);
   return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(problem))};
+}
+
+std::string how_it_ended(pid_t process) {
+  for (int tries = 0; tries < 20; ++tries) {
+    siginfo_t about{};
+    const int asked = waitid(P_PID, static_cast<id_t>(process), &about, WEXITED | WNOHANG | WNOWAIT);
+    if (asked != 0) break;
+    if (about.si_pid == process) {
+      if (about.si_code == CLD_EXITED) return fmt::format("it exited with code {}", about.si_status);
+      const char* name = sigabbrev_np(about.si_status);
+      return fmt::format("it was ended by signal {} ({})", about.si_status, name == nullptr ? "?" : name);
+    }
+    usleep(250);
+  }
+  return "it exited";
 }
 
 bool is_stopped(pid_t process) {

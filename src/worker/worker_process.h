@@ -3,10 +3,12 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "worker/confine.h"
 
 namespace tangram::worker {
 
@@ -26,7 +28,15 @@ struct StartedWorker {
 Result<pid_t> spawn_in_group(const std::string& program, char* const* arguments,
                              const std::vector<std::string>& environment);
 
-Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment = {});
+// Of our environment the worker gets what worker_may_have() allows (worker/confine.h); it confines itself before it
+// reads anything. `user`: whom it becomes; nothing: it stays who we are.
+Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment = {},
+                                   const std::optional<WorkerUser>& user = std::nullopt);
+
+// How a child of ours whose socket has closed came to its end: "it was ended by signal 11 (SEGV)", "it exited with code
+// 3". Waits a few milliseconds at most, because the kernel closes the socket just before it tells; "it exited" if it
+// has not by then. The child is still to be reaped.
+std::string how_it_ended(pid_t process);
 
 // Whether a signal such as SIGSTOP has stopped the process, which is a child of ours. A debugger that holds it does not
 // count.

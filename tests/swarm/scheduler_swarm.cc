@@ -94,6 +94,7 @@ struct Case {
   sim::SimulationConfig config;
   double restart_fail_probability = 0;
   double background_share = 0;                        // Of the requests in the World of this file's own.
+  double abandon_share = 0;                           // The same, of those whose callers do not wait for the answer.
   std::vector<std::pair<TimePoint, Duration>> lends;  // When, and for how long.
   std::vector<TimePoint> losses;
   Duration horizon{};
@@ -331,6 +332,8 @@ Case random_case(std::uint64_t seed) {
     const auto service = static_cast<std::uint32_t>(rows.below(made.workload.services.size()));
     made.config.background.push_back({ServiceId(service), 1 + rows.below(40)});
   }
+  Rng callers = root.stream("callers");
+  if (callers.chance(0.3)) made.abandon_share = callers.chance(0.3) ? 1 : callers.uniform(0, 0.5);
   if (made.config.faults.slice_lost_mean_s > 0) {
     for (double at = 0; (at += rng.exponential(made.config.faults.slice_lost_mean_s)) < seconds;) {
       made.losses.push_back(kTimeZero + from_seconds(at));
@@ -354,6 +357,7 @@ class WorldRun {
         reality_rng_(rng_.stream("reality")),
         chance_rng_(rng_.stream("chance")),
         background_rng_(rng_.stream("background")),
+        abandon_rng_(rng_.stream("abandon")),
         model_(rng_.stream("model")),
         world_(reality()),
         scheduler_(world_, made.deployments[0], made.config.scheduler) {
@@ -434,7 +438,12 @@ class WorldRun {
       request.priority = pressed ? sched::kPriorityBackgroundPressed : sched::kPriorityBackground;
       request.deadline += from_seconds(background_rng_.uniform(0, 2));
     }
-    world_.arrive(request);
+    const std::uint64_t id = world_.arrive(request);
+    if (abandon_rng_.chance(made_.abandon_share)) {
+      const Duration patience = request.deadline - request.arrival;
+      const auto stays = static_cast<double>(patience.count()) * abandon_rng_.uniform(0, 1.5);
+      world_.at(request.arrival + Duration(static_cast<std::int64_t>(stays)), [this, id] { world_.abandon(id); });
+    }
     return true;
   }
 
@@ -477,6 +486,7 @@ class WorldRun {
   Rng reality_rng_;
   Rng chance_rng_;
   Rng background_rng_;
+  Rng abandon_rng_;
   MadeUpModel model_;
   std::vector<sim::ArrivalSource> sources_;
   TestWorld world_;

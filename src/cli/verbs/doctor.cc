@@ -7,6 +7,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
 #include "adapters/cpu_host/cpu_host.h"
 #include "adapters/nvml/nvml.h"
 #include "adapters/nvml/owners.h"
@@ -17,6 +21,8 @@
 #include "recut/live_gpus.h"
 #include "report/mosaic.h"
 #include "report/text_width.h"
+#include "worker/confine.h"
+#include "worker/worker_process.h"
 
 namespace tangram::cli {
 namespace doctor_verb {
@@ -29,6 +35,8 @@ struct Findings {
   adapters::GpuPermissions permissions;
   std::vector<std::string> owners;  // Other programs that manage the GPUs.
   std::vector<EngineFinding> engines;
+  // What a worker that is started here is confined by. Empty: there is no program for workers.
+  std::vector<worker::Measure> worker_measures;
 };
 
 const char* to_text(adapters::CgroupVersion version) {
@@ -192,6 +200,9 @@ report::Json findings_json(const Findings& findings) {
     engines.push_back(std::move(entry));
   }
   json["engines"] = std::move(engines);
+  report::Json measures = report::Json::object();
+  for (const auto& measure : findings.worker_measures) measures[measure.name] = measure.in_force;
+  json["workers"] = std::move(measures);
   json["consequences"] = consequences(findings);
   return json;
 }
@@ -307,14 +318,46 @@ void report_engines(Report& report, const std::vector<EngineFinding>& engines) {
   }
 }
 
+// Starts a worker that takes its measures, says which are in force, and ends.
+std::vector<worker::Measure> ask_worker() {
+  const std::string program = worker::find_worker_program();
+  if (program.empty() || program.find('\'') != std::string::npos) return {};
+  FILE* answer = popen(fmt::format("'{}' --measures", program).c_str(), "re");
+  if (answer == nullptr) return {};
+  std::vector<worker::Measure> measures;
+  std::array<char, 65> name{};
+  for (int in_force = 0; std::fscanf(answer, "%64s %d", name.data(), &in_force) == 2;) {
+    measures.push_back({name.data(), in_force != 0});
+  }
+  pclose(answer);
+  return measures;
+}
+
+void report_workers(Report& report, const std::vector<worker::Measure>& measures) {
+  if (measures.empty()) return;
+  report.heading("Workers");
+  for (const auto& measure : measures) {
+    std::string name = measure.name;
+    std::ranges::replace(name, '_', ' ');
+    const bool user = measure.name == "own_user";
+    report.line(name,
+                measure.in_force ? "yes"
+                : user           ? "no: root; see --worker-user"
+                                 : "no: this kernel does not permit it",
+                measure.in_force ? Style::good : Style::plain);
+  }
+}
+
 // All probes run before anything is printed; none of them changes the machine.
 ExitCode run(Session& session) {
   Findings findings{adapters::probe_cpu_host(),
                     adapters::probe_nvml(recut::nvml_library()),
                     adapters::probe_gpu_permissions(),
                     adapters::other_mig_owners(),
+                    {},
                     {}};
   findings.engines = find_engines(findings.driver);
+  findings.worker_measures = ask_worker();
   if (session.structured()) {
     session.print_value(findings_json(findings));
     return ExitCode::done;
@@ -327,6 +370,7 @@ ExitCode run(Session& session) {
   for (const auto& gpu : findings.driver.gpus) report_gpu(session, report, gpu);
   report_permissions(report, findings.permissions);
   report_engines(report, findings.engines);
+  report_workers(report, findings.worker_measures);
   report.heading("What follows");
   for (const auto& sentence : consequences(findings)) {
     session.print("  - " + report::wrap(sentence, session.terminal.width - 4, 4) + "\n");

@@ -8,6 +8,7 @@
 // Lifetimes: the server's callbacks refer to `log`, `recording` and `model` in run(), so the server is destroyed first.
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -58,6 +59,7 @@ struct Options {
   std::string refit;
   std::string record;
   std::string access;
+  std::string worker_user;
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
@@ -391,6 +393,17 @@ Result<std::vector<serve::SliceServer>> servers_of(const Options& options, const
   return servers;
 }
 
+// Requires a name. Errors: nobody has it, it is root's, or we may not become anybody.
+Result<worker::WorkerUser> find_worker_user(const std::string& name) {
+  // The only thread so far.
+  const passwd* entry = getpwnam(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  if (entry == nullptr) return Error{ErrorCode::invalid, fmt::format("--worker-user: there is no user {}", name)};
+  if (entry->pw_uid == 0) return Error{ErrorCode::invalid, "--worker-user must not be root"};
+  if (geteuid() != 0)
+    return Error{ErrorCode::invalid, "--worker-user needs root: only it can start a process as another user"};
+  return worker::WorkerUser{entry->pw_uid, entry->pw_gid};
+}
+
 // Checks the options that depend on each other, and sets up the remote engine. A security option without --engine
 // remote is an error: the user would believe that a connection is protected which does not exist.
 Result<Nothing> set_up_engine(const Options& options, const Served& served, serve::ServerConfig& config) {
@@ -418,6 +431,9 @@ Result<Nothing> set_up_engine(const Options& options, const Served& served, serv
     TANGRAM_TRY(auto caller, remote_caller(options.remote_caller));
     config.remote_caller = std::move(caller);
     config.reload_remote_caller = [caller_options = options.remote_caller] { return remote_caller(caller_options); };
+  }
+  if (!options.worker_user.empty()) {
+    TANGRAM_TRY(config.worker_user, find_worker_user(options.worker_user));
   }
   // One error here is clearer than a failed start for each slice.
   if (config.workers && worker::find_worker_program().empty()) {
@@ -713,6 +729,9 @@ void add_serve(Program& program) {
                                  "The engine that runs the batches of services that name none.")
                      ->type_name("E"),
                  engine_names());
+  verb.add_option("--worker-user", options->worker_user,
+                  "The user that workers become before they load a model. Needs root.")
+      ->type_name("NAME");
   verb.add_flag(
       "--workers", options->config.workers,
       "Run each slice in a process of its own. Engines that load models always do; `emulated` otherwise runs inside "
