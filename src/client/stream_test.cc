@@ -42,9 +42,13 @@ TEST(Stream, TalksOverAUnixSocket) {
 
 TEST(Stream, SaysWhyItCannotBeOpened) {
   Stream stream;
-  const auto name = stream.open({{.address = "localhost", .port = 1}}, StreamWaiting::always, 1s);
+  const auto name = stream.open({{.address = "tangram.invalid", .port = 1}}, StreamWaiting::always, 1s);
   ASSERT_FALSE(name);
   EXPECT_EQ(name.error().code, ErrorCode::invalid);
+  // Resolving it would wait.
+  const auto waits = stream.open({{.address = "localhost", .port = 1}}, StreamWaiting::never);
+  ASSERT_FALSE(waits);
+  EXPECT_EQ(waits.error().code, ErrorCode::invalid);
   host::Endpoint free_port;
   {
     const test::Listener listener;
