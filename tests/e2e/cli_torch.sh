@@ -27,6 +27,24 @@ expect 2 "${measure[@]}" --model text-encoder --noise -o x.csv
 expect 2 measure --device a100-80gb --engine torch --models m --model text-encoder -o x.csv; has err "--profiles 2g.20gb"
 expect 2 measure --device cpu --engine torch --model text-encoder -o x.csv; has err "--models DIR"
 
+# A model that returns a dict, made of one that returns a tensor: the message says what to do, to its end.
+mkdir dict
+python3 - m/image-classifier.pt dict/image-classifier.pt <<'P' || fail "no model that returns a dict"
+import sys, zipfile
+source, target = sys.argv[1:]
+with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+    for name in old.namelist():
+        data = old.read(name)
+        if name.endswith("__torch__.py"):
+            head, answer = data.decode().rsplit("return ", 1)
+            at = head.rindex("-> Tensor:")
+            head = head[:at] + "-> Dict[str, Tensor]:" + head[at + len("-> Tensor:"):]
+            data = (head + 'return {"logits": ' + answer.strip() + "}\n").encode()
+        new.writestr(name, data)
+P
+expect 2 measure --device cpu --engine torch --models dict --precision 0.5 --max-repeats 2 --warm-up 1 --model image-classifier --services m/services.yaml --profiles 1c --batches 1 --sizes 1 --sampler grid -o x.csv
+has err "image-classifier: the model returns a dict"; has err 'return out["logits"] or a tuple (docs/how-to/hugging-face.md)'
+
 # Out of memory is a row without latency; the library alone fits, 64 texts of 256 tokens do not.
 expect 0 "${measure[@]}" --model text-encoder --services m/services.yaml --profiles 1c --batches 1,64 --sizes 8,256 \
   --sampler grid --memory-limit 260 -o little.csv

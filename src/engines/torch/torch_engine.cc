@@ -255,9 +255,10 @@ class TorchEngine final : public BatchEngine {
     if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);
     if (answer.isGenericDict()) {
       return Error{ErrorCode::invalid,
-                   fmt::format("{}: the model returns a dict, as Hugging Face models do by default; outputs need an "
-                               "order: trace it with return_dict=False (torchscript=True), or script a module around it "
-                               "that returns `out[\"logits\"]` or a tuple of tensors",
+                   // Short enough to pass whole through a worker's message.
+                   fmt::format("{}: the model returns a dict, whose outputs have no order; trace it with "
+                               "return_dict=False, or wrap it to return out[\"logits\"] or a tuple "
+                               "(docs/how-to/hugging-face.md)",
                                model.spec.name)};
     }
     if (!answer.isTuple() || answer.toTupleRef().elements().size() != outputs.size()) {
