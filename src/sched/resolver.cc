@@ -5,8 +5,12 @@
 
 namespace tangram::sched {
 
+// Its own deadline is over, so nothing waits before it; but sent again, it would wait behind all that were sent before.
 void Resolver::reject_late(Waiting* waiting) {
-  reject(waiting, RejectReason::too_late, earliest_finish(view_, waiting->request, waiting->bucket));
+  Request again = waiting->request;
+  again.id = RequestId(UINT64_MAX);
+  again.deadline = add_saturating(state_.now, again.deadline - again.arrival);
+  reject(waiting, RejectReason::too_late, earliest_finish(view_, again, waiting->bucket));
 }
 
 void Resolver::fail(Waiting* waiting) {

@@ -154,10 +154,10 @@ std::vector<Measure> measures_in_force() {
   rlimit dump{};
   getrlimit(RLIMIT_CORE, &dump);
   return {{"own_user", geteuid() != 0},
-          {"no_new_privileges", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1},
+          {"no_new_privs", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1},
           {"no_capabilities", !has_capabilities()},
           {"no_core_dumps", dump.rlim_cur == 0 && dump.rlim_max == 0},
-          {"system_call_filter", has_filter()}};
+          {"call_filter", has_filter()}};
 }
 
 bool worker_may_have(std::string_view variable) {
