@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tangram::host {
@@ -24,19 +25,33 @@ struct Attributes {
 static_assert(sizeof(Attributes) == 48);
 
 constexpr std::uint64_t kResetOnFork = 1;
-constexpr std::uint64_t kTurnNs = 100'000;  // The shortest that the kernel takes.
+constexpr std::uint64_t kTurnNs = 100'000;          // The shortest that the kernel takes.
+constexpr std::uint64_t kLongTurnNs = 100'000'000;  // The longest.
+
+// False: the kernel has no such attributes, or the thread is of another kind than threads usually are.
+bool read_attributes(Attributes& attributes) {
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return false;
+  attributes.size = sizeof attributes;
+  return attributes.policy == SCHED_OTHER;
+}
 
 }  // namespace
 
 void wake_promptly() {
   prctl(PR_SET_TIMERSLACK, 1);
   Attributes attributes{};
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
   // Real-time threads have no turns. A negative nice value would be lost to those that this thread starts.
-  if (attributes.policy != SCHED_OTHER || attributes.nice < 0) return;
-  attributes.size = sizeof attributes;
+  if (!read_attributes(attributes) || attributes.nice < 0) return;
   attributes.flags |= kResetOnFork;
   attributes.runtime_ns = kTurnNs;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+void give_way(int nice) {
+  Attributes attributes{};
+  if (!read_attributes(attributes)) return;
+  attributes.nice = std::max(attributes.nice, nice);
+  attributes.runtime_ns = kLongTurnNs;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <thread>
@@ -32,6 +33,19 @@ TEST(PromptThread, IsPromptAloneAndKeepsItsNiceValue) {
     EXPECT_EQ(nice_of_this_thread(), nice);
     EXPECT_LE(turn_of_this_thread(), turn);
     std::thread([&] { EXPECT_EQ(turn_of_this_thread(), turn); }).join();
+  }).join();
+}
+
+TEST(PromptThread, GivesWayByItsNiceValueAndLongTurns) {
+  std::thread([] {
+    const std::uint64_t turn = turn_of_this_thread();
+    const int nice = nice_of_this_thread();
+    give_way(nice + 3);
+    EXPECT_EQ(nice_of_this_thread(), std::min(nice + 3, 19));
+    EXPECT_GE(turn_of_this_thread(), turn);
+    // A value that is lower changes nothing.
+    give_way(nice);
+    EXPECT_EQ(nice_of_this_thread(), std::min(nice + 3, 19));
   }).join();
 }
 
