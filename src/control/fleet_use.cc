@@ -25,7 +25,6 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
     if (device.index() >= state.deployment.devices.size()) continue;
     const std::string& name = state.deployment.devices[device.index()].name;
     ++use.of_group[name.substr(0, name.rfind('-'))];
-    use.device_names.push_back(name);
   }
   use.devices = devices.size();
   use.slices = places.size();
@@ -42,7 +41,7 @@ FleetCost cost_of(const Fleet& fleet, const FleetHours& hours, TimePoint now) {
   FleetCost cost;
   const auto group_hours = hours.group_hours(now);
   for (const auto& group : fleet.groups) {
-    const std::string& name = group.name.empty() ? group.type : group.name;
+    const std::string& name = group_name(group);
     cost.priced |= group.price_per_hour > 0;
     if (const auto used = group_hours.find(name); used != group_hours.end()) {
       cost.device_hours[group.type] += used->second;

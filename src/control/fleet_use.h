@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "base/time.h"
 #include "core/fleet.h"
@@ -22,7 +21,6 @@ struct FleetUse {
   int compute_slices = 0;
   // Devices by the name of their group: what stands before the number in their names.
   std::map<std::string, std::size_t, std::less<>> of_group = {};
-  std::vector<std::string> device_names = {};  // Of the devices, in the order of the deployment.
 };
 
 FleetUse fleet_use_of(const sched::State& state, TimePoint now);

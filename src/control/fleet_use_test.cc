@@ -39,8 +39,8 @@ TEST(FleetHours, CostWhatTheirGroupsCost) {
   EXPECT_DOUBLE_EQ(cost.cost_per_hour, 5);
 }
 
-// A deployment of an experiment may have places without devices: they count, but have no name.
-TEST(FleetUse, NamesOnlyTheDevicesThatAreThere) {
+// A deployment of an experiment may have places without devices: they count, but are of no group.
+TEST(FleetUse, CountsOnlyTheDevicesThatAreThereByGroup) {
   sched::Deployment deployment;
   deployment.pools.resize(1);
   deployment.pools[0].compute_slices = 1;
@@ -51,8 +51,8 @@ TEST(FleetUse, NamesOnlyTheDevicesThatAreThere) {
   const FleetUse use = fleet_use_of(state, kTimeZero);
   EXPECT_EQ(use.devices, 2u);
   EXPECT_EQ(use.compute_slices, 2);
-  EXPECT_EQ(use.device_names, std::vector<std::string>{"rack-0"});
-  EXPECT_EQ(use.of_group.size(), 1u);
+  ASSERT_EQ(use.of_group.size(), 1u);
+  EXPECT_EQ(use.of_group.at("rack"), 1u);
 }
 
 }  // namespace

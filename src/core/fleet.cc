@@ -5,9 +5,11 @@
 namespace tangram {
 namespace {
 
-std::string prefix_of(const DeviceGroup& group) { return (group.name.empty() ? group.type : group.name) + "-"; }
+std::string prefix_of(const DeviceGroup& group) { return group_name(group) + "-"; }
 
 }  // namespace
+
+const std::string& group_name(const DeviceGroup& group) { return group.name.empty() ? group.type : group.name; }
 
 std::string device_name(const DeviceGroup& group, int number) { return prefix_of(group) + std::to_string(number); }
 

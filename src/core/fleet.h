@@ -34,6 +34,8 @@ struct Fleet {
   SparePolicy spare = SparePolicy::none;
 };
 
+// The name of a group: its type where none is given.
+const std::string& group_name(const DeviceGroup& group);
 // The name of a device: that of its group and a number from 0 on, "rack1-3".
 std::string device_name(const DeviceGroup& group, int number);
 // The number of a device of the group by its name; nothing if the group has no such device. Only a number may follow

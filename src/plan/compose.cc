@@ -334,7 +334,7 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
       TANGRAM_CHECK(layout.has_value(), "a cut of the table can be made");
       for (int n = 0; n < cuts[d][c]; ++n) {
         PlannedDevice planned;
-        planned.name = fmt::format("{}-{}", group.name.empty() ? group.type : group.name, number++);
+        planned.name = device_name(group, number++);
         planned.type = group.type;
         planned.geometry = geometry;
         for (const Slice& slice : layout->slices) {

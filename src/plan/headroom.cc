@@ -201,7 +201,7 @@ PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
     return detail::no_plan(
         "", fmt::format(
                 "the headroom is unlimited on a fleet without a limit; give {} a count, or choose another objective",
-                group.name.empty() ? group.type : group.name));
+                group_name(group)));
   }
   PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();
   // Bounds are about the number of devices, which is fixed here.

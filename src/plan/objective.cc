@@ -30,7 +30,7 @@ std::string why_not_priced(const Fleet& fleet) {
     if (!free(group) || group.count) continue;
     return fmt::format(
         "{} costs nothing and has no limit, so no other type would ever be used; give it a price_per_hour or a count",
-        group.name.empty() ? group.type : group.name);
+        group_name(group));
   }
   return {};
 }

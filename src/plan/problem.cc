@@ -51,18 +51,14 @@ std::optional<Objective> parse_objective(std::string_view name) {
   return std::nullopt;
 }
 
-const DeviceGroup* group_of_name(const Fleet& fleet, std::string_view device) {
+const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device) {
   for (const auto& group : fleet.groups) {
     DeviceGroup any = group;
     any.count.reset();  // Also a number beyond the group's count names it.
-    if (device_number(any, device)) return &group;
+    // Names of groups differ.
+    if (device_number(any, device.name)) return group.type == device.type ? &group : nullptr;
   }
   return nullptr;
-}
-
-const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device) {
-  const DeviceGroup* group = group_of_name(fleet, device.name);
-  return group != nullptr && group->type == device.type ? group : nullptr;
 }
 
 // A static table: names and functions exist before main() and need no registration.

@@ -185,8 +185,6 @@ struct PlanAnswer {
 
 // The group of the fleet that a planned device was taken from: its name is the group's with a number. Null: none.
 const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device);
-// The same by the name alone: names of groups differ.
-const DeviceGroup* group_of_name(const Fleet& fleet, std::string_view device);
 
 // One way of making plans.
 class Planner {

@@ -10,8 +10,6 @@
 
 #include "plan/replan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -491,9 +489,7 @@ class Replan {
             free.erase(free.begin());
             ++devices_recut_;
           } else {
-            const std::string prefix = group.name.empty() ? group.type : group.name;
-            for (int number = 0; name.empty() || taken.contains(name); ++number)
-              name = fmt::format("{}-{}", prefix, number);
+            for (int number = 0; name.empty() || taken.contains(name); ++number) name = device_name(group, number);
             taken.insert(name);
           }
           plan_.devices.push_back(cut_device(d, c, std::move(name)));

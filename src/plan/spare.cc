@@ -194,7 +194,7 @@ void rename(const Fleet& fleet, Plan& plan) {
   for (auto& device : plan.devices) {
     const DeviceGroup* group = group_of_device(fleet, device);
     if (group == nullptr) continue;
-    device.name = fmt::format("{}-{}", group->name.empty() ? group->type : group->name, next[group]++);
+    device.name = device_name(*group, next[group]++);
   }
 }
 
@@ -208,7 +208,7 @@ std::string why_too_few(const Fleet& fleet, const Plan& plan) {
     return fmt::format(
         "the best plan found that survives the loss of any one device takes {} of {}, but the fleet has {}; add {} or "
         "set spare: none",
-        used, group.name.empty() ? group.type : group.name, *group.count, used - *group.count);
+        used, group_name(group), *group.count, used - *group.count);
   }
   return {};
 }

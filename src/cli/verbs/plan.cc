@@ -273,7 +273,7 @@ void note_recuts(Session& session, const Fleet& fleet, const Plan& plan) {
     session.note(
         fmt::format("{}: the plan cuts {} device{} otherwise than the fleet's layout; tangram diff shows the "
                     "steps from the plan that runs there, and --from stays close to it",
-                    group.name.empty() ? group.type : group.name, recut, recut == 1 ? "" : "s"));
+                    group_name(group), recut, recut == 1 ? "" : "s"));
   }
 }
 

@@ -417,7 +417,7 @@ void copy_devices(const Fleet& fleet, PlanAnswer& answer) {
   const DeviceGroup& group = fleet.groups[0];
   const std::vector<PlannedDevice> devices = answer.plan.devices;
   for (PlannedDevice device : devices) {
-    device.name = fmt::format("{}-{}", group.name.empty() ? group.type : group.name, answer.plan.devices.size());
+    device.name = device_name(group, static_cast<int>(answer.plan.devices.size()));
     answer.plan.devices.push_back(std::move(device));
   }
   answer.devices *= 2;

@@ -267,8 +267,7 @@ class Parva final : public Planner {
       std::vector<std::map<std::size_t, int>> counts(demands.size());
       const DeviceGroup& group = problem.fleet.groups[0];
       for (std::size_t d = 0; d < devices.size(); ++d) {
-        PlannedDevice planned{
-            (group.name.empty() ? group.type : group.name) + "-" + std::to_string(d), group.type, geometry(), {}};
+        PlannedDevice planned{device_name(group, static_cast<int>(d)), group.type, geometry(), {}};
         for (std::size_t i = 0; i < devices[d].held.size(); ++i) {
           const Segment& segment = segments[devices[d].held[i]];
           const auto& demand = demands[segment.demand];
