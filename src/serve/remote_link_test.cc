@@ -256,6 +256,19 @@ TEST(Remote, NoticesThatTheSecondServerIsGoneWhileNothingRuns) {
   EXPECT_TRUE(here.wait_until_ready()) << here.log();
 }
 
+// The server lives, and has lost the model: nobody sends a request, and the gateway says so all the same.
+TEST(Remote, NoticesThatTheSecondServerHasLostTheModelWhileNothingRuns) {
+  const OtherServer there = second_server();
+  const OtherServer here = first_server(on_server(there.port()));
+  ASSERT_TRUE(here.wait_until_ready());
+  ASSERT_EQ(there.ask("/v2/repository/models/encoder/unload", "{}").status, 200);
+  EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/ready").status != 200; })) << here.log();
+  EXPECT_EQ(there.ask("/v2/health/live").status, 200);
+  EXPECT_NE(here.log().find("model 'encoder' is no longer ready on it"), std::string::npos) << here.log();
+  ASSERT_EQ(there.ask("/v2/repository/models/encoder/load", "{}").status, 200);
+  EXPECT_TRUE(here.wait_until_ready()) << here.log();
+}
+
 // A question that waits for slices which are not ready for 0.2 s.
 const char* const kBriefQuestion =
     R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,2],"data":[1,2]}],"parameters":{"tangram_deadline_ms":200}})";

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -143,6 +144,7 @@ class RemoteLink final : public Executor, private host::Readiness {
   void work(TimePoint now);
   TimePoint next_due() const { return due_; }
   const std::string& place() const { return place_; }
+  const std::vector<ModelSpec>& models() const { return config_.models; }
   // Ready, and nothing runs: nobody but the watch would notice that the server is gone.
   bool idle() const { return watch_ != nullptr && state_ == State::ready; }
   // Requires idle().
@@ -431,11 +433,22 @@ RemoteWatch& Remotes::watch_of(const RemoteConfig& config) {
     });
     return list;
   };
-  watch = std::make_unique<RemoteWatch>(
-      context_, config.address, config.caller, [idle_links] { return !idle_links().empty(); },
-      [idle_links](const std::string& reason) {
-        for (RemoteLink* link : idle_links()) link->server_gone(reason);
-      });
+  RemoteWatch::Slices slices;
+  slices.models = [idle_links] {
+    std::set<std::string> models;
+    for (const RemoteLink* link : idle_links()) {
+      for (const auto& model : link->models()) models.insert(model.network);
+    }
+    return std::vector<std::string>(models.begin(), models.end());
+  };
+  slices.gone = [idle_links](const std::string& model, const std::string& reason) {
+    for (RemoteLink* link : idle_links()) {
+      const auto& models = link->models();
+      const bool hit = model.empty() || std::ranges::find(models, model, &ModelSpec::network) != models.end();
+      if (hit) link->server_gone(reason);
+    }
+  };
+  watch = std::make_unique<RemoteWatch>(context_, config.address, config.caller, std::move(slices));
   return *watch;
 }
 

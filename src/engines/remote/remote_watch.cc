@@ -16,13 +16,11 @@ constexpr client::HttpAnswerLimits kLifeSignLimits{.body_max = 1 << 16};
 
 }  // namespace
 
-RemoteWatch::RemoteWatch(LinkContext context, host::Endpoint address, RemoteCaller caller, std::function<bool()> needed,
-                         std::function<void(const std::string&)> gone)
+RemoteWatch::RemoteWatch(LinkContext context, host::Endpoint address, RemoteCaller caller, Slices slices)
     : context_(context),
       address_(std::move(address)),
       caller_(std::move(caller)),
-      needed_(std::move(needed)),
-      gone_(std::move(gone)),
+      slices_(std::move(slices)),
       http_(kLifeSignLimits),
       due_(context_.clock.now() + kWatchEvery) {}
 
@@ -36,17 +34,19 @@ void RemoteWatch::work(TimePoint now) {
   if (asking_) {
     disconnect();
     // It may be busy with batches: their answers are signs of life, too.
-    return end(now - heard_ < kAnswerWithin ? "" : "it does not answer");
+    return now - heard_ < kAnswerWithin ? rest() : end("it does not answer");
   }
   due_ = now + kWatchEvery;
-  if (needed_()) ask();
+  to_ask_ = slices_.models();
+  if (!to_ask_.empty()) ask();
 }
 
 void RemoteWatch::ask() {
   asking_ = true;
   due_ = context_.clock.now() + kAnswerWithin;
   if (!http_.stream().is_open() && !connect()) return end("it cannot be reached");
-  std::string request = fmt::format("GET /v2/health/live HTTP/1.1\r\nHost: {}\r\n", address_.text());
+  std::string request =
+      fmt::format("GET /v2/models/{}/ready HTTP/1.1\r\nHost: {}\r\n", to_ask_.front(), address_.text());
   if (!caller_.key.empty()) request += fmt::format("Authorization: Bearer {}\r\n", caller_.key);
   http_.begin(request + "\r\n");
   // A new connection must become writable first; the loop reports it.
@@ -84,7 +84,7 @@ void RemoteWatch::take(client::HttpConnection::Event event) {
     } else {
       watch();
     }
-    return end("");
+    return answered(http_.answer().status());
   }
   const bool stale = used_before_ && !http_.answer().anything();
   disconnect();
@@ -101,14 +101,28 @@ void RemoteWatch::watch() {
   context_.loop.change(http_.stream().descriptor(), writes ? host::Interest::both : host::Interest::read, this);
 }
 
+// The same question as before a slice is used at all, so a server that does not know it never gets here.
+void RemoteWatch::answered(int status) {
+  heard();
+  const std::string model = to_ask_.front();
+  to_ask_.erase(to_ask_.begin());
+  if (status == 401 || status == 403) {
+    slices_.gone(model, "it denies access");
+  } else if (status != 200 && status != 429) {  // Too many questions are no statement about the model.
+    slices_.gone(model, fmt::format("model '{}' is no longer ready on it", model));
+  }
+  if (to_ask_.empty()) return rest();
+  ask();
+}
+
 void RemoteWatch::end(const std::string& reason) {
+  rest();
+  slices_.gone("", reason);
+}
+
+void RemoteWatch::rest() {
   asking_ = false;
   due_ = context_.clock.now() + kWatchEvery;
-  if (reason.empty()) {
-    heard();
-  } else {
-    gone_(reason);
-  }
 }
 
 }  // namespace tangram::engines

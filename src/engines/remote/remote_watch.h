@@ -1,11 +1,13 @@
-// Notices that a remote server is gone while no batch runs on it.
+// Notices that a remote server, or one of its models, is gone while no batch runs on it.
 //
-// Every half a second it asks the server whether it lives, on a connection of its own, so that all slices of a server
-// that is gone are lost at once and within two seconds, whether it refuses connections or cannot be reached at all.
+// Every half a second it asks the server on a connection of its own whether the models are ready that idle slices count
+// on, one question after the other. So all slices of a server that is gone are lost at once and within two seconds,
+// whether it refuses connections or cannot be reached at all, and so are those of a model that a server has unloaded.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "client/http_connection.h"
 #include "engines/executor_links.h"
@@ -15,10 +17,15 @@ namespace tangram::engines {
 
 class RemoteWatch final : private host::Readiness {
  public:
-  // `needed`: whether slices count on the server; it is not asked otherwise. `gone`: called with the reason each time
-  // that the server does not answer.
-  RemoteWatch(LinkContext context, host::Endpoint address, RemoteCaller caller, std::function<bool()> needed,
-              std::function<void(const std::string&)> gone);
+  // What the watch needs to know, and whom it tells.
+  struct Slices {
+    // The models that idle slices count on, as the server calls them. None: it is not asked.
+    std::function<std::vector<std::string>()> models;
+    // The server does not answer, or not for this model (empty: for any), for this reason.
+    std::function<void(const std::string& model, const std::string& reason)> gone;
+  };
+
+  RemoteWatch(LinkContext context, host::Endpoint address, RemoteCaller caller, Slices slices);
   ~RemoteWatch() override { disconnect(); }
   RemoteWatch(const RemoteWatch&) = delete;
   RemoteWatch& operator=(const RemoteWatch&) = delete;
@@ -30,21 +37,25 @@ class RemoteWatch final : private host::Readiness {
   TimePoint next_due() const { return due_; }
 
  private:
+  // Asks for the first model of to_ask_. Requires that there is one.
   void ask();
+  // The server has answered: asks for the next model, or rests.
+  void answered(int status);
   // Opens a new connection. False: the kernel refuses at once.
   bool connect();
   void disconnect();
   void take(client::HttpConnection::Event event);
   void watch();
   void on_ready(bool readable, bool writable, bool broken) override;
-  // The question is answered, or not. `reason` is empty if it is.
+  // The server has not answered.
   void end(const std::string& reason);
+  void rest();
 
   LinkContext context_;
   host::Endpoint address_;
   RemoteCaller caller_;
-  std::function<bool()> needed_;
-  std::function<void(const std::string&)> gone_;
+  Slices slices_;
+  std::vector<std::string> to_ask_;  // Models; the first one is asked for.
   client::HttpConnection http_;
   bool asking_ = false;
   bool used_before_ = false;  // The connection has carried an answer, so it may have ended while it was idle.
