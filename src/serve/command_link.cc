@@ -144,7 +144,11 @@ void CommandLink::begin_process() {
         const auto command,
         worker::fill_command(config_.command,
                              {.port = port, .model = config_.model, .slice = config_.title, .cores = config_.cores}));
-    TANGRAM_TRY(group_, worker::start_command(config_.program, command, config_.cores, config_.environment));
+    // It joins the group itself, before it starts anything: what it has started when it is added from here would stay
+    // outside of the quota.
+    const std::string control_group = quota_ != nullptr ? quota_->directory() : std::string();
+    TANGRAM_TRY(group_,
+                worker::start_command(config_.program, command, config_.cores, config_.environment, control_group));
     return host::Endpoint{.port = port};
   };
   const auto server = start();
@@ -153,11 +157,6 @@ void CommandLink::begin_process() {
     state_ = State::cold;
     due_ = kTimeNever;
     return events_.on_restarted(slice_, false);
-  }
-  if (quota_ != nullptr) {
-    if (const auto added = quota_->add(group_); !added) {
-      log(host::LogLevel::warning, "worker_quota_missing", added.error().message);
-    }
   }
   state_ = State::starting;
   const TimePoint now = context_.clock.now();
