@@ -13,7 +13,7 @@ std::size_t missing(const Layout& in, const Layout& from) {
 
 }  // namespace
 
-Duration RecutClock::time_of(const Layout& before, const Layout& target) {
+Duration RecutClock::time_of(const Layout& before, const Layout& target, TimePoint now) const {
   const std::size_t created = missing(before, target);
   const std::size_t destroyed = missing(target, before);
   Duration takes{};
@@ -21,9 +21,7 @@ Duration RecutClock::time_of(const Layout& before, const Layout& target) {
   if (created > 0) takes += recut_.create(created);
   // Models are loaded onto the slices of a device at once.
   if (!target.slices.empty()) takes += load_;
-  if (before.slices.empty()) takes = std::max(Duration::zero(), takes - since_decision_);
-  since_decision_ += takes;
-  return takes;
+  return before.slices.empty() ? std::max(Duration::zero(), takes - (now - begun_)) : takes;
 }
 
 }  // namespace tangram::control

@@ -12,17 +12,17 @@ class RecutClock {
  public:
   RecutClock(plan::RecutTimes recut, Duration load) : recut_(std::move(recut)), load_(load) {}
 
-  // A plan comes into force. From now on its empty devices are prepared, all at once.
-  void begin_move() { since_decision_ = Duration::zero(); }
-  // How long the change of a device from `before` to `target` takes: destroying and creating the slices that differ,
-  // then loading models. Devices are asked for one after the other, the empty ones first: as these are prepared in
-  // parallel, the time that earlier ones took is subtracted from the later ones.
-  Duration time_of(const Layout& before, const Layout& target);
+  // A plan comes into force. From `now` on its empty devices are prepared, all at once.
+  void begin_move(TimePoint now) { begun_ = now; }
+  // How long the change of a device from `before` to `target` takes from `now` on: destroying and creating the slices
+  // that differ, then loading models. An empty device has been in preparation since the move began, even if it is asked
+  // for after others.
+  Duration time_of(const Layout& before, const Layout& target, TimePoint now) const;
 
  private:
   plan::RecutTimes recut_;
   Duration load_;
-  Duration since_decision_{};
+  TimePoint begun_;
 };
 
 }  // namespace tangram::control

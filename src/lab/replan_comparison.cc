@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "control/day.h"
+#include "control/fleet_use.h"
 #include "control/recut_clock.h"
 #include "core/day.h"
 #include "plan/demand.h"
@@ -281,8 +282,8 @@ class Comparison {
     config.plan_changes.clear();
     config.timeline_steps = windows();
     control::RecutClock recuts(options_.recut, options_.load);
-    config.reshape_time = [&recuts](const sched::DeployedDevice& before, const Layout& target) {
-      return recuts.time_of(before.layout, target);
+    config.reshape_time = [&recuts](const sched::DeployedDevice& before, const Layout& target, TimePoint now) {
+      return recuts.time_of(before.layout, target, now);
     };
     if (decide) {
       config.controller.interval = every;
@@ -290,7 +291,7 @@ class Comparison {
         if (to_seconds(seen.at) >= duration_s_) return std::nullopt;  // Nothing more comes.
         auto made = decide(seen);
         if (!made) return std::nullopt;
-        recuts.begin_move();
+        recuts.begin_move(seen.at);
         made->step.at = seen.at;
         run.steps.push_back(made->step);
         return std::move(made->deployment);
@@ -312,18 +313,16 @@ class Comparison {
 
   // GPU-hours and slice-hours count up to the end of the scenario, so that all runs are charged for the same time.
   void account(ReplanRun& run) const {
-    const auto& use = run.result.fleet_use;
-    for (std::size_t i = 0; i < use.size(); ++i) {
-      const double from = std::min(duration_s_, to_seconds(use[i].at));
-      const double until = i + 1 < use.size() ? std::min(duration_s_, to_seconds(use[i + 1].at)) : duration_s_;
-      run.gpu_hours += static_cast<double>(use[i].devices) * (until - from) / 3600;
-      run.slice_hours += use[i].compute_slices * (until - from) / 3600;
-      for (const auto& name : use[i].device_names) {
-        const DeviceGroup* group = plan::group_of_name(fleet_, name);
-        run.cost += group == nullptr ? 0 : group->price_per_hour * (until - from) / 3600;
-      }
-      run.devices_max = std::max(run.devices_max, static_cast<int>(use[i].devices));
+    const TimePoint end = kTimeZero + from_seconds(duration_s_);
+    control::FleetHours hours;
+    for (const auto& use : run.result.fleet_use) {
+      run.devices_max = std::max(run.devices_max, static_cast<int>(use.devices));
+      if (use.at <= end) hours.note(use);
     }
+    const control::FleetCost cost = control::cost_of(fleet_, hours, end);
+    run.gpu_hours = cost.device_hours;
+    run.slice_hours = hours.slice_hours(end);
+    run.cost = cost.cost;
     // The first plan is loaded before the run begins.
     for (std::size_t i = 1; i < run.steps.size(); ++i) run.replicas_loaded += run.steps[i].replicas_loaded;
     // Warm-up requests are resolved and not counted, so they are added before the comparison.

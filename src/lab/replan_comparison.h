@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,9 @@ struct ReplanRun {
   std::string name;  // "replan", "static" or "oracle"
   sim::SimulationResult result;
   std::vector<PlanStep> steps;  // The first is the plan at the start.
-  double gpu_hours = 0;         // Of devices with at least one replica, up to the end of the scenario.
+  // Of devices with at least one replica, up to the end of the scenario, by device type: hours of different types are
+  // never added up.
+  std::map<std::string, double, std::less<>> gpu_hours;
   double slice_hours = 0;       // Of compute slices with a replica.
   double cost = 0;              // Of the GPU-hours, by the fleet's price of each device.
   int devices_max = 0;

@@ -130,16 +130,21 @@ std::string attainment_picture(const lab::Scenario& scenario, const lab::ReplanC
 }
 
 std::string runs_table(const lab::ReplanComparison& comparison) {
-  std::string out =
-      "<div class=\"scroll\"><table><tr><th>plan<th>GPU-hours<th>compute-slice-hours<th>GPUs at most<th>in "
-      "time<th>late<th>refused<th>lost<th>plans<th>re-cuts<th>replicas loaded</tr>\n";
+  std::string out = "<div class=\"scroll\"><table><tr><th>plan";
+  const auto types = gpu_types(comparison);
+  for (const auto& type : types) out += types.size() == 1 ? "<th>GPU-hours" : "<th>hours of " + plot::escape(type);
+  out +=
+      "<th>compute-slice-hours<th>GPUs at most<th>in time<th>late<th>refused<th>lost<th>plans<th>re-cuts<th>replicas "
+      "loaded</tr>\n";
   for (const auto& run : comparison.runs) {
     const auto total = run.result.metrics.total();
     // Refused in this table is every request without an answer: rejected or failed.
-    out += fmt::format("<tr><td>{}<td>{:.1f}<td>{:.1f}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
-                       run.name, run.gpu_hours, run.slice_hours, run.devices_max, percent_text(run.attainment()),
-                       total.late, total.failed + total.rejected_total(), run.unresolved, run.steps.size(),
-                       run.result.reshapes, run.replicas_loaded);
+    out += "<tr><td>" + run.name;
+    for (const auto& type : types) out += "<td>" + gpu_hours_text(run, type);
+    out +=
+        fmt::format("<td>{:.1f}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", run.slice_hours,
+                    run.devices_max, percent_text(run.attainment()), total.late, total.failed + total.rejected_total(),
+                    run.unresolved, run.steps.size(), run.result.reshapes, run.replicas_loaded);
   }
   return out + "</table></div>\n";
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "report/number_text.h"
 #include "report/table.h"
@@ -29,19 +30,28 @@ bool is_kept(const Service& service, const sim::Tally& tally) {
   return 100 * tally.slo_attainment() >= service.slo.percentile;
 }
 
+// GPU-hours, if all runs of the comparison used the same type: hours of different types are not added up.
+std::optional<double> gpu_hours(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
+  if (gpu_types(comparison).size() > 1) return std::nullopt;
+  double hours = 0;
+  for (const auto& [type, each] : run.gpu_hours) hours += each;
+  return hours;
+}
+
 // What the objective counts: GPU-hours, or what they cost. GPUs of several prices are no equals.
-double spent(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
-  return comparison.objective == plan::Objective::price ? run.cost : run.gpu_hours;
+std::optional<double> spent(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
+  return comparison.objective == plan::Objective::price ? run.cost : gpu_hours(comparison, run);
 }
 
 // The share of what the static plan spends that the run saves; negative if it needs more. Nothing if either of them
-// broke a promise: GPU-hours that a promise paid for are not saved.
+// broke a promise: GPU-hours that a promise paid for are not saved. Nothing either where GPUs of several types are used
+// and their prices do not count.
 std::optional<double> saved_share(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                                   const lab::ReplanRun& run) {
   const lab::ReplanRun& fixed = run_named(comparison, "static");
-  const double all = spent(comparison, fixed);
-  if (all <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
-  return 1 - spent(comparison, run) / all;
+  const auto all = spent(comparison, fixed);
+  if (!all || *all <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
+  return 1 - *spent(comparison, run) / *all;
 }
 
 // Every request without an answer; for the client a failure and a rejection are the same.
@@ -87,8 +97,10 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
                    {"compute_slices", each.compute_slices}});
   }
   const auto saved = saved_share(scenario, comparison, run);
+  const auto hours = gpu_hours(comparison, run);
   return {{"name", run.name},
-          {"gpu_hours", run.gpu_hours},
+          {"gpu_hours", hours ? Json(*hours) : Json(nullptr)},
+          {"gpu_hours_by_type", run.gpu_hours},
           {"cost", run.cost},
           {comparison.objective == plan::Objective::price ? "cost_saved_share" : "gpu_hours_saved_share",
            saved ? Json(*saved) : Json(nullptr)},
@@ -112,6 +124,19 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
 
 }  // namespace
 
+std::vector<std::string> gpu_types(const lab::ReplanComparison& comparison) {
+  std::set<std::string> types;
+  for (const auto& run : comparison.runs) {
+    for (const auto& [type, hours] : run.gpu_hours) types.insert(type);
+  }
+  return {types.begin(), types.end()};
+}
+
+std::string gpu_hours_text(const lab::ReplanRun& run, const std::string& type) {
+  const auto found = run.gpu_hours.find(type);
+  return fmt::format("{:.1f}", found == run.gpu_hours.end() ? 0 : found->second);
+}
+
 bool keeps_all(const lab::Scenario& scenario, const lab::ReplanRun& run) {
   for (std::size_t s = 0; s < scenario.workload.services.size(); ++s) {
     if (!is_kept(scenario.workload.services[s], run.result.metrics.service_total(s))) return false;
@@ -124,7 +149,10 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
                          const Terminal& terminal) {
   std::vector<Column> columns{{"PLAN"}};
   const bool priced = std::ranges::any_of(comparison.runs, [](const auto& run) { return run.cost > 0; });
-  columns.push_back({"GPU-HOURS", Align::right});
+  const auto types = gpu_types(comparison);
+  for (const auto& type : types) {
+    columns.push_back({types.size() == 1 ? "GPU-HOURS" : "HOURS OF " + type, Align::right});
+  }
   if (priced) columns.push_back({"COST", Align::right});
   for (const char* name : {"SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "KEPT", "LATE", "REFUSED", "LOST", "PLANS",
                            "RE-CUTS", "LOADED"}) {
@@ -135,7 +163,8 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
     const sim::Tally total = run.result.metrics.total();
     const auto saved = saved_share(scenario, comparison, run);
     const bool kept = keeps_all(scenario, run);
-    std::vector<Cell> cells{{run.name, Style::accent}, fmt::format("{:.1f}", run.gpu_hours)};
+    std::vector<Cell> cells{{run.name, Style::accent}};
+    for (const auto& type : types) cells.push_back(gpu_hours_text(run, type));
     if (priced) cells.push_back(fmt::format("{:.2f}", run.cost));
     const std::vector<Cell> rest{saved ? fmt::format("{:.1f} %", 100 * *saved) : "-",
                                  fmt::format("{:.1f}", run.slice_hours),
@@ -170,6 +199,11 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
   std::string notes;
   if (!keeps_all(scenario, run_named(comparison, "static"))) {
     notes = "\nNo saving is shown: the plan for the peak breaks a promise itself.\n";
+  }
+  if (types.size() > 1 && comparison.objective != plan::Objective::price) {
+    notes +=
+        "\nNo saving is shown: hours of different types of GPUs are not added up. With a `price_per_hour` of each group "
+        "and --objective price, it is that of the cost.\n";
   }
   return table.render(terminal) + "\n" + services.render(terminal) + notes;
 }

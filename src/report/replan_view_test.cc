@@ -12,7 +12,7 @@ lab::ReplanComparison one_hour() {
   for (const auto& [name, hours] : {std::pair{"replan", 6.0}, {"static", 8.0}, {"oracle", 5.0}}) {
     lab::ReplanRun run;
     run.name = name;
-    run.gpu_hours = hours;
+    run.gpu_hours["a100-80gb"] = hours;
     run.devices_max = 8;
     run.steps.emplace_back().reasons = {"rank <answers>: rate 12 -> 14"};
     comparison.runs.push_back(std::move(run));
@@ -49,6 +49,32 @@ TEST(ReplanTable, ShowsNoSavingWhereAPromiseIsBroken) {
   const Json json = replan_json(scenario, comparison);
   EXPECT_TRUE(json["runs"][0]["gpu_hours_saved_share"].is_null());
   EXPECT_EQ(json["runs"][0]["kept"], false);
+}
+
+// 6 h of A100s and 1 h of H100s are not 7 h of anything: each type has a column, and without prices nothing is saved.
+// With prices of 2 and 4 an hour, 6 * 2 + 1 * 4 = 16 of 8 * 2 + 2 * 4 = 24 is a saving of a third.
+TEST(ReplanTable, DoesNotAddUpHoursOfDifferentTypes) {
+  auto comparison = one_hour();
+  comparison.runs[0].gpu_hours["h100-80gb"] = 1;
+  comparison.runs[1].gpu_hours["h100-80gb"] = 2;
+  std::string table = replan_table({}, comparison, {});
+  EXPECT_NE(table.find("HOURS OF a100-80gb  HOURS OF h100-80gb"), std::string::npos) << table;
+  EXPECT_EQ(table.find("25.0 %"), std::string::npos) << table;
+  EXPECT_NE(table.find("not added up"), std::string::npos) << table;
+  Json json = replan_json({}, comparison);
+  EXPECT_TRUE(json["runs"][0]["gpu_hours"].is_null());
+  // The oracle used one type only, but is compared with runs that did not.
+  EXPECT_TRUE(json["runs"][2]["gpu_hours"].is_null());
+  EXPECT_EQ(json["runs"][0]["gpu_hours_by_type"]["h100-80gb"], 1.0);
+  EXPECT_TRUE(json["runs"][0]["gpu_hours_saved_share"].is_null());
+  comparison.objective = plan::Objective::price;
+  comparison.runs[0].cost = 16;
+  comparison.runs[1].cost = 24;
+  table = replan_table({}, comparison, {});
+  EXPECT_NE(table.find("33.3 %"), std::string::npos) << table;
+  EXPECT_EQ(table.find("not added up"), std::string::npos) << table;
+  const std::string html = replan_html({"tangram", "", "{}", 1}, {}, comparison);
+  EXPECT_NE(html.find("<th>hours of h100-80gb"), std::string::npos);
 }
 
 TEST(ReplanHtml, ShowsEveryPlanWithItsReason) {

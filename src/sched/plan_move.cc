@@ -147,9 +147,7 @@ class MovePlanner {
       return step.leaving.empty() && step.joining.empty() && joined_.devices[step.device.index()].layout == step.target;
     });
     // Devices that only gain slices go first and those that only lose go last, so capacity grows before it shrinks.
-    std::ranges::stable_sort(steps_, {}, [](const MoveStep& step) {
-      return step.leaving.empty() ? 0 : step.joining.empty() ? 2 : 1;
-    });
+    std::ranges::stable_sort(steps_, {}, &MoveStep::kind);
   }
 
   // Adds the old pools to their services, and sorts the pools of each service by slice size, smallest first.
@@ -209,34 +207,43 @@ MovePlan plan_move(const Deployment& old, std::span<const SliceState> slices, De
   return MovePlanner(old, slices, std::move(next)).plan();
 }
 
-// One device at a time: drain its leaving slices, wait until they are gone, re-cut it.
+bool Move::may_begin() const {
+  if (begun_ == steps_.size()) return false;
+  if (turns_.empty()) return true;
+  const MoveKind kind = steps_[begun_].kind();
+  return kind != MoveKind::exchanges && kind == steps_[turns_.front().step].kind() && turns_.size() < at_once_;
+}
+
+// For each device: drain its leaving slices, wait until they are gone, re-cut it.
 Move::Action Move::next(std::span<const SliceState> slices) {
-  if (current_ == steps_.size()) return Action::done;
-  if (reshaping_) return Action::wait;
-  if (!draining_) {
-    draining_ = true;
+  for (Turn& turn : turns_) {
+    const auto gone = [&](SliceId id) { return slices[id.index()].status == SliceStatus::gone; };
+    if (turn.reshaping || !std::ranges::all_of(steps_[turn.step].leaving, gone)) continue;
+    turn.reshaping = true;
+    ++turn.attempts;
+    current_ = turn.step;
+    return Action::reshape;
+  }
+  if (may_begin()) {
+    current_ = begun_++;
+    turns_.push_back({.step = current_});
     return Action::drain;
   }
-  for (const SliceId id : step().leaving) {
-    if (slices[id.index()].status != SliceStatus::gone) return Action::wait;
-  }
-  reshaping_ = true;
-  ++attempts_;
-  return Action::reshape;
+  return turns_.empty() ? Action::done : Action::wait;
 }
 
 Move::Answer Move::on_reshaped(DeviceId device, bool ok, int attempts_max) {
-  TANGRAM_CHECK(current_ < steps_.size(), "a re-cut was asked for");
-  TANGRAM_CHECK(step().device == device && reshaping_, "the answer is to the re-cut that was asked for");
-  reshaping_ = false;
+  const auto turn = std::ranges::find_if(
+      turns_, [&](const Turn& each) { return each.reshaping && steps_[each.step].device == device; });
+  TANGRAM_CHECK(turn != turns_.end(), "the answer is to a re-cut that was asked for");
+  current_ = turn->step;
+  turn->reshaping = false;
   if (ok) return Answer::over;
-  return attempts_ >= attempts_max ? Answer::give_up : Answer::retry;
+  return turn->attempts >= attempts_max ? Answer::give_up : Answer::retry;
 }
 
 void Move::finish_step() {
-  ++current_;
-  attempts_ = 0;
-  draining_ = false;
+  std::erase_if(turns_, [&](const Turn& turn) { return turn.step == current_; });
 }
 
 }  // namespace tangram::sched

@@ -3,9 +3,10 @@
 // plan_move compares the plan in force with the next one and says what has to happen, device by device; Move walks
 // through these steps. Neither touches a slice or calls the World: the scheduler does, so both are tested alone.
 //
-// Devices are re-cut one after the other, so that the rest keeps serving. Each step drains the slices that leave the
-// device, has it re-cut, and lets its new slices join. Devices that only gain slices go first and those that only lose
-// some last, so that new capacity is there before old capacity goes.
+// Each step drains the slices that leave a device, has it re-cut, and lets its new slices join. Devices that only gain
+// slices go first and those that only lose some last, so that new capacity is there before old capacity goes. Several
+// of these may be under way at once: the first give nothing up, and what the last give up is needed no more. Devices
+// that lose slices and gain others go one after the other, so that the rest keeps serving.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +20,19 @@
 
 namespace tangram::sched {
 
+// What a step does to capacity, in the order of the steps.
+enum class MoveKind : unsigned char { gains, exchanges, loses };
+
 // One device's turn. A device that keeps its layout and all its slices has none.
 struct MoveStep {
   DeviceId device;
   Layout target;
   std::vector<SliceId> leaving;  // Must be gone before the device is cut.
   std::vector<SliceId> joining;  // Are there when it has been cut.
+
+  MoveKind kind() const {
+    return leaving.empty() ? MoveKind::gains : joining.empty() ? MoveKind::loses : MoveKind::exchanges;
+  }
 };
 
 struct MovePlan {
@@ -61,22 +69,35 @@ class Move {
     give_up,  // It failed too often: step().joining never come, then call finish_step.
   };
 
-  explicit Move(std::vector<MoveStep> steps) : steps_(std::move(steps)) {}
+  // At most `at_once` devices are under way at the same time, and only one that exchanges slices.
+  Move(std::vector<MoveStep> steps, int at_once)
+      : steps_(std::move(steps)), at_once_(static_cast<std::size_t>(at_once)) {}
 
   // Each drain and each reshape is returned once.
   Action next(std::span<const SliceState> slices);
-  // The step that the last answer was about. Not when done.
+  // The step that the last answer was about. Not after wait, done or finish_step.
   const MoveStep& step() const { return steps_[current_]; }
   // The World's answer to the re-cut that was asked for; `attempts_max` tries are made for a device.
   Answer on_reshaped(DeviceId device, bool ok, int attempts_max);
+  // The step that on_reshaped was about is over.
   void finish_step();
 
  private:
+  // A step that has been told to drain and is not over.
+  struct Turn {
+    std::size_t step = 0;
+    int attempts = 0;        // Re-cuts of its device.
+    bool reshaping = false;  // One has been asked for and not answered.
+  };
+
+  // True if the next step may begin beside those that are under way.
+  bool may_begin() const;
+
   std::vector<MoveStep> steps_;
-  std::size_t current_ = 0;
-  int attempts_ = 0;        // Re-cuts of the current device.
-  bool draining_ = false;   // The current step has been told to drain.
-  bool reshaping_ = false;  // Its re-cut has been asked for and not answered.
+  std::size_t at_once_;
+  std::size_t begun_ = 0;    // Steps that have begun: the first ones.
+  std::vector<Turn> turns_;  // Of those, the ones that are not over, all of one kind.
+  std::size_t current_ = 0;  // See step().
 };
 
 }  // namespace tangram::sched

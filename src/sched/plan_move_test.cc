@@ -136,7 +136,7 @@ TEST(Translate, RunsEachNewBucketAsTheOldOneThatCoversIt) {
 // ---- Walking the steps ----
 
 TEST(Move, IsDoneAtOnceWithoutSteps) {
-  Move move({});
+  Move move({}, 1);
   EXPECT_EQ(move.next({}), Move::Action::done);
 }
 
@@ -147,7 +147,7 @@ TEST(Move, CutsADeviceOnceItsSlicesAreGone) {
   Waiting running;
   batch.add(&running);
   table.go_busy(SliceId(0), {BatchId(1), ServiceId(0), 0, 1, kTimeZero, 4ms});
-  Move move({{DeviceId(0), {}, {SliceId(0)}, {}}});
+  Move move({{DeviceId(0), {}, {SliceId(0)}, {}}}, 1);
   EXPECT_EQ(move.next(table.all()), Move::Action::drain);
   table.leave(SliceId(0));
   EXPECT_EQ(move.next(table.all()), Move::Action::wait);
@@ -161,7 +161,7 @@ TEST(Move, CutsADeviceOnceItsSlicesAreGone) {
 
 // Two attempts are allowed: the second failure is the last. The next device has two of its own.
 TEST(Move, GivesADeviceUpAfterItsLastAttempt) {
-  Move move({{DeviceId(0), {}, {}, {}}, {DeviceId(1), {}, {}, {}}});
+  Move move({{DeviceId(0), {}, {}, {}}, {DeviceId(1), {}, {}, {}}}, 1);
   for (const DeviceId device : {DeviceId(0), DeviceId(1)}) {
     EXPECT_EQ(move.next({}), Move::Action::drain);
     EXPECT_EQ(move.next({}), Move::Action::reshape);
@@ -174,8 +174,53 @@ TEST(Move, GivesADeviceUpAfterItsLastAttempt) {
   EXPECT_EQ(move.next({}), Move::Action::done);
 }
 
+// Two at once: devices 0 to 2 gain a slice, 3 and 4 lose one and gain another, 5 and 6 lose one. Each kind ends before
+// the next begins, and of the second kind one device at a time is without its slice.
+TEST(Move, CutsSeveralDevicesAtOnceThatDoNotGiveUpWhatIsNeeded) {
+  SliceTable table;
+  table.reset(plan_for({"7g@0", "7g@0", "7g@0", "7g@0"}).places, 4);
+  std::vector<MoveStep> steps;
+  for (std::uint32_t d = 0; d < 7; ++d) {
+    MoveStep step{DeviceId(d), {}, {}, {}};
+    if (d >= 3) step.leaving = {SliceId(d - 3)};
+    if (d < 5) step.joining = {SliceId(10 + d)};
+    steps.push_back(step);
+  }
+  Move move(std::move(steps), 2);
+  // Does what is asked for until the move waits, and answers which devices are cut then.
+  const auto advance = [&] {
+    std::vector<std::uint32_t> begun;
+    while (true) {
+      const auto action = move.next(table.all());
+      if (action == Move::Action::drain) {
+        for (const SliceId id : move.step().leaving) table.leave(id);
+      } else if (action == Move::Action::reshape) {
+        begun.push_back(move.step().device.value());
+      } else {
+        return begun;
+      }
+    }
+  };
+  const auto answer = [&](std::uint32_t device) {
+    EXPECT_EQ(move.on_reshaped(DeviceId(device), true, 3), Move::Answer::over);
+    EXPECT_EQ(move.step().device, DeviceId(device));
+    move.finish_step();
+    return advance();
+  };
+  using Devices = std::vector<std::uint32_t>;
+  EXPECT_EQ(advance(), (Devices{0, 1}));
+  EXPECT_EQ(answer(1), Devices{2});
+  EXPECT_EQ(answer(0), Devices{});
+  EXPECT_EQ(answer(2), Devices{3});
+  EXPECT_EQ(answer(3), Devices{4});
+  EXPECT_EQ(answer(4), (Devices{5, 6}));
+  EXPECT_EQ(answer(6), Devices{});
+  EXPECT_EQ(answer(5), Devices{});
+  EXPECT_EQ(move.next(table.all()), Move::Action::done);
+}
+
 TEST(Move, TakesNoAnswerForAnotherDevice) {
-  Move move({{DeviceId(0), {}, {}, {}}});
+  Move move({{DeviceId(0), {}, {}, {}}}, 1);
   move.next({});
   move.next({});
   EXPECT_DEATH(move.on_reshaped(DeviceId(1), true, 3), "the re-cut that was asked for");

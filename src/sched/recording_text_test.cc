@@ -60,6 +60,7 @@ TEST(RecordingText, KeepsEveryFieldOfAConfiguration) {
   config.requests_max = 12'345;
   config.stuck_min = 1'500'000'001ns;
   config.reshapes_max = 7;
+  config.devices_cut_max = 3;
   const std::string text = write_config(config);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto back = read_config(text);

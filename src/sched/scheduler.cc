@@ -288,7 +288,7 @@ bool Scheduler::on_correction(const CorrectionPlace& place, std::int64_t factor_
 
 // ---- Plans ----
 
-// The new plan is in force at once, for admission and queues as well; devices follow one by one. Requests are taken out
+// The new plan is in force at once, for admission and queues as well; devices follow. Requests are taken out
 // of all queues first, because lanes, buckets and pools are numbered otherwise afterwards.
 void Scheduler::on_plan_ready(Deployment next) {
   begin();
@@ -299,7 +299,7 @@ void Scheduler::on_plan_ready(Deployment next) {
   waiting.insert(waiting.end(), in_background.begin(), in_background.end());
   translate_running(plan.deployment);
   state_.adopt(std::move(plan.deployment));
-  move_.emplace(std::move(plan.steps));
+  move_.emplace(std::move(plan.steps), config_.devices_cut_max);
   place_again(std::move(waiting));
   advance_move();
   finish();
@@ -345,7 +345,7 @@ void Scheduler::advance_move() {
   while (move_) {
     switch (move_->next(state_.slices.all())) {
       case Move::Action::drain: drain(move_->step()); break;
-      case Move::Action::reshape: return world_.reshape(move_->step().device, move_->step().target);
+      case Move::Action::reshape: world_.reshape(move_->step().device, move_->step().target); break;
       case Move::Action::wait: return;
       case Move::Action::done: move_.reset(); break;
     }

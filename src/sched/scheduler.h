@@ -43,6 +43,7 @@ struct SchedulerConfig {
   double stuck_factor = 10;        // A batch this many times slower than its predicted p99 is stuck, ...
   Duration stuck_min = std::chrono::seconds(2);  // ... but never before this.
   int reshapes_max = 3;                          // Attempts to re-cut a device before it is given up.
+  int devices_cut_max = 1;  // Devices under way at once in a move, of those that only gain or only lose slices.
 };
 
 // The answer to World::launch.

@@ -19,7 +19,7 @@ template <typename Visitor>
 void describe(Visitor& v, SchedulerConfig& c) {
   // The bindings name every field: with a new one this does not compile until the field is described, too.
   auto& [policy, policy_config, admission, requests_max, retries_max, correction_weight, stuck_factor, stuck_min,
-         reshapes_max] = c;
+         reshapes_max, devices_cut_max] = c;
   auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, bursts_expected] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
   v.field("policy", policy, {.names = &policy_names}, "The dispatch policy; `tangram policies` lists them.");
@@ -46,6 +46,9 @@ void describe(Visitor& v, SchedulerConfig& c) {
   v.field("stuck_min_s", stuck_min, {.min = 0, .max = 1e6}, "The shortest run time of a batch that counts as stuck.");
   v.field("reshapes_max", reshapes_max, {.min = 1, .max = 1000},
           "The number of attempts to re-cut a device before it is given up.");
+  v.field("devices_cut_max", devices_cut_max, {.min = 1, .max = 1000},
+          "How many devices may be re-cut at once while a plan moves, of those that only gain or only lose slices. "
+          "Devices that exchange slices go one after the other, so that capacity does not fall further.");
 }
 
 }  // namespace tangram::sched

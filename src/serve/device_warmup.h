@@ -1,31 +1,24 @@
-// Waits until the new slices of a device that is being re-cut are ready.
+// Waits until the new slices of a device that is being re-cut are ready. One for each device, until its move is over.
 #pragma once
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/ids.h"
 
 namespace tangram::serve {
 
-// One device at a time: begin(), wait_for() each slice that is not ready, and finish() once all have answered.
+// wait_for() each slice that is not ready, and finish() once all have answered.
 class DeviceWarmup {
  public:
   // A slice that fails is started again so often before the device is ready without it. The scheduler would send it a
   // batch at once, whose requests would fail with it.
   static constexpr int kTriesAgain = 3;
 
-  void begin(DeviceId device) {
-    device_ = device;
-    failed_.clear();
-    tried_again_.clear();
-  }
   void wait_for(SliceId slice) { waiting_.push_back(slice); }
-  // True if a slice of the device that is warming up, and has failed, is to be started again. Each true counts.
-  bool try_again(SliceId slice) { return device_ && ++tried_again_[slice] <= kTriesAgain; }
+  // True if a slice that has failed is to be started again. Each true counts.
+  bool try_again(SliceId slice) { return !finished_ && ++tried_again_[slice] <= kTriesAgain; }
   bool waits_for(SliceId slice) const { return std::ranges::find(waiting_, slice) != waiting_.end(); }
   // A slice that is waited for is ready, or has failed to start.
   void answered(SliceId slice, bool ok) {
@@ -35,13 +28,13 @@ class DeviceWarmup {
   // A slice that had become ready is lost before the device is ready.
   void lost(SliceId slice) { failed_.push_back(slice); }
   bool all_answered() const { return waiting_.empty(); }
-  // Ends the warm-up and returns the device. Requires all_answered().
-  DeviceId finish() { return *std::exchange(device_, std::nullopt); }
-  // The slices of the last device that did not get ready, or were lost since.
-  std::vector<SliceId> take_failed() { return std::exchange(failed_, {}); }
+  // Ends the warm-up. Requires all_answered().
+  void finish() { finished_ = true; }
+  // The slices that did not get ready, or were lost since.
+  const std::vector<SliceId>& failed() const { return failed_; }
 
  private:
-  std::optional<DeviceId> device_;
+  bool finished_ = false;
   std::vector<SliceId> waiting_;
   std::vector<SliceId> failed_;
   std::map<SliceId, int> tried_again_;

@@ -74,23 +74,53 @@ void GpuCuts::begin(DeviceId device, PlannedDevice goal) {
   if (const auto others = options_.reserved.find(goal.name); others != options_.reserved.end()) {
     goal = keep_reserved(std::move(goal), others->second);
   }
-  join();  // The last one has answered, so its thread ends now.
-  thread_ = std::thread([this, device, goal = std::move(goal)] {
-    Plan plan;
-    plan.devices.push_back(goal);
-    const auto begun = std::chrono::steady_clock::now();
-    if (watch_ != nullptr) watch_->suspend();
-    Result<Nothing> cut = cut_gpus(plan, options_, "tangram serve --follow");
-    if (cut && options_.after) cut = options_.after(plan);
-    if (watch_ != nullptr) watch_->resume();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-    host::LogLine line(cut ? host::LogLevel::info : host::LogLevel::error, cut ? "device_cut" : "device_not_cut");
-    line.text("device", goal.name).text("layout", to_string(goal.geometry, layout_of(goal)));
-    line.number("took_s", took.count());
-    if (!cut) line.text("reason", cut.error().message);
-    log_.write(line);
-    inbox_.on_cut(device, cut.ok());
-  });
+  {
+    const host::MutexLock lock(mutex_);
+    tasks_.push_back({device, std::move(goal)});
+    if (std::exchange(working_, true)) return;
+  }
+  if (thread_.joinable()) thread_.join();  // It ends now.
+  thread_ = std::thread([this] { work(); });
+}
+
+// What is cut is finished; what only waits is left as it is.
+void GpuCuts::join() {
+  {
+    const host::MutexLock lock(mutex_);
+    tasks_.clear();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void GpuCuts::work() {
+  while (true) {
+    Task task;
+    {
+      const host::MutexLock lock(mutex_);
+      working_ = !tasks_.empty();
+      if (!working_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    inbox_.on_cut(task.device, cut(task.goal).ok());
+  }
+}
+
+Result<Nothing> GpuCuts::cut(const PlannedDevice& goal) {
+  Plan plan;
+  plan.devices.push_back(goal);
+  const auto begun = std::chrono::steady_clock::now();
+  if (watch_ != nullptr) watch_->suspend();
+  Result<Nothing> cut = cut_gpus(plan, options_, "tangram serve --follow");
+  if (cut && options_.after) cut = options_.after(plan);
+  if (watch_ != nullptr) watch_->resume();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  host::LogLine line(cut ? host::LogLevel::info : host::LogLevel::error, cut ? "device_cut" : "device_not_cut");
+  line.text("device", goal.name).text("layout", to_string(goal.geometry, layout_of(goal)));
+  line.number("took_s", took.count());
+  if (!cut) line.text("reason", cut.error().message);
+  log_.write(line);
+  return cut;
 }
 
 }  // namespace tangram::serve

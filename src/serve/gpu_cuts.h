@@ -1,10 +1,13 @@
-// Cuts the GPUs of this machine while the server runs: one device at a time, on a thread of its own.
+// Cuts the GPUs of this machine while the server runs, on a thread of its own: one device after the other, in the order
+// of asking. One change of cuts at a time has the lock and the checkpoint of a machine; the models of a device that is
+// cut load while the next one is cut.
 //
 // Each cut is one recut::Change, as `tangram apply` makes: the lock, the checkpoint before the first step, slices that
 // are right left alone, and slices that a process still uses waited for. A cut that fails or takes too long stops
 // between two steps; the next one, forward or back, starts from what there is.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -13,6 +16,7 @@
 #include "core/ids.h"
 #include "core/plan.h"
 #include "host/log.h"
+#include "host/mutex.h"
 #include "recut/live_gpus.h"
 #include "serve/gpu_watch.h"
 #include "serve/inbox.h"
@@ -43,19 +47,27 @@ class GpuCuts {
       : options_(std::move(options)), inbox_(inbox), log_(log), watch_(watch) {}
   ~GpuCuts() { join(); }
 
-  // Begins to cut a device to the layout of `goal`, which has no replicas. Inbox::on_cut answers. Requires that the
-  // last one has been answered.
-  void begin(DeviceId device, PlannedDevice goal);
+  // Has a device cut to the layout of `goal`, which has no replicas. Inbox::on_cut answers.
+  void begin(DeviceId device, PlannedDevice goal) EXCLUDES(mutex_);
 
  private:
-  void join() {
-    if (thread_.joinable()) thread_.join();
-  }
+  struct Task {
+    DeviceId device;
+    PlannedDevice goal;
+  };
+
+  // The body of the thread: ends when nothing is left to cut.
+  void work() EXCLUDES(mutex_);
+  Result<Nothing> cut(const PlannedDevice& goal);
+  void join() EXCLUDES(mutex_);
 
   GpuCutOptions options_;
   Inbox& inbox_;
   host::LogWriter& log_;
   GpuWatch* watch_;
+  host::Mutex mutex_;
+  std::deque<Task> tasks_ GUARDED_BY(mutex_);
+  bool working_ GUARDED_BY(mutex_) = false;  // The thread looks at tasks_ again before it ends.
   std::thread thread_;
 };
 

@@ -356,11 +356,14 @@ void LiveWorld::restart(SliceId slice) {
 // scheduler does not use it yet and would ignore the loss, so it is told when the slice has joined.
 void LiveWorld::lost(SliceId slice) {
   if (scheduler().state().slices[slice.index()].status == sched::SliceStatus::planned) {
+    DeviceWarmup* const warmup = warmup_of(slice);
     // Started again, the device waits for it; otherwise it is ready without it.
-    if (warmup_.waits_for(slice) || !warmup_.try_again(slice)) {
-      warmup_.lost(slice);
+    if (warmup == nullptr) {
+      // Its device is not cut yet, so nothing has been started there.
+    } else if (warmup->waits_for(slice) || !warmup->try_again(slice)) {
+      warmup->lost(slice);
     } else if (!runs_.at(slice).executor->restart()) {
-      warmup_.wait_for(slice);
+      warmup->wait_for(slice);
     }
   } else {
     recorded_->on_slice_lost(slice);
@@ -373,17 +376,28 @@ void LiveWorld::lost(SliceId slice) {
 // does not use yet. Only the former is counted in restarting_.
 void LiveWorld::restarted(SliceId slice, bool ok) {
   if (ok) std::erase(starting_, slice);
-  if (!warmup_.waits_for(slice)) {
+  DeviceWarmup* const warmup = warmup_of(slice);
+  if (warmup == nullptr || !warmup->waits_for(slice)) {
     --restarting_;
     return recorded_->on_restarted(slice, ok);
   }
-  if (!ok && warmup_.try_again(slice)) {
+  if (!ok && warmup->try_again(slice)) {
     // Usable at once, or its answer comes.
     if (!runs_.at(slice).executor->restart()) return;
     ok = true;
   }
-  warmup_.answered(slice, ok);
-  if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
+  warmup->answered(slice, ok);
+  if (warmup->all_answered()) finish_warmup(scheduler().state().slices[slice.index()].place.device);
+}
+
+DeviceWarmup* LiveWorld::warmup_of(SliceId slice) {
+  const auto found = warmups_.find(scheduler().state().slices[slice.index()].place.device);
+  return found == warmups_.end() ? nullptr : &found->second;
+}
+
+void LiveWorld::finish_warmup(DeviceId device) {
+  warmups_.at(device).finish();
+  events_.add(now_, WorldEventKind::reshaped, device.value());
 }
 
 // A new slice at the place of one that has left goes on with its executor, where that can change its models. The
@@ -421,24 +435,24 @@ void LiveWorld::set_dead(const std::string& device, bool dead) {
 }
 
 void LiveWorld::start_slices(DeviceId device) {
-  warmup_.begin(device);
+  DeviceWarmup& warmup = warmups_[device] = {};
   const auto& slices = scheduler().state().slices;
   std::vector<SliceId> to_start;
   for (std::uint32_t i = 0; i < slices.size(); ++i) {
     if (slices[i].place.device != device || slices[i].status != sched::SliceStatus::planned) continue;
     if (take_over(SliceId(i))) {
-      warmup_.wait_for(SliceId(i));
+      warmup.wait_for(SliceId(i));
     } else {
       to_start.push_back(SliceId(i));
     }
   }
-  close_gone_slices();
+  close_gone_slices(device);
   for (const SliceId slice : to_start) {
     engines::Executor& executor = *run_of(slice).executor;
-    if (!executor.ready() && !executor.restart()) warmup_.wait_for(slice);
+    if (!executor.ready() && !executor.restart()) warmup.wait_for(slice);
   }
   // Nothing to wait for, but the answer still must not come from inside this call.
-  if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
+  if (warmup.all_answered()) finish_warmup(device);
 }
 
 bool LiveWorld::take_over(SliceId slice) {
@@ -461,7 +475,8 @@ bool LiveWorld::take_over(SliceId slice) {
 // the scheduler restarts this one until it is ready or another plan replaces it. So one broken slice does not fail the
 // move.
 void LiveWorld::reshaped(DeviceId device) {
-  const std::vector<SliceId> failed = warmup_.take_failed();
+  const std::vector<SliceId> failed = warmups_.at(device).failed();
+  warmups_.erase(device);
   recorded_->on_reshaped(device, true);
   for (const SliceId slice : failed) {
     SliceRun& run = run_of(slice);
@@ -480,10 +495,15 @@ void LiveWorld::close_slices_to_cut(DeviceId device, const Layout& target) {
   }
 }
 
-void LiveWorld::close_gone_slices() {
+void LiveWorld::close_gone_slices(DeviceId device) {
   const auto& slices = scheduler().state().slices;
+  std::set<DeviceId> growing;
+  for (const auto& slice : slices) {
+    if (slice.status == sched::SliceStatus::planned && slice.place.device != device) growing.insert(slice.place.device);
+  }
   for (std::uint32_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].status == sched::SliceStatus::gone) runs_.close(SliceId(i));
+    const bool gone = slices[i].status == sched::SliceStatus::gone;
+    if (gone && !growing.contains(slices[i].place.device)) runs_.close(SliceId(i));
   }
   std::erase_if(starting_, [&](SliceId slice) { return slices[slice.index()].status == sched::SliceStatus::gone; });
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -140,8 +141,13 @@ class LiveWorld final : private sched::World {
   // Releases the executors of slices of the device that are gone and that `target` does not have: they must have ended
   // before it is cut.
   void close_slices_to_cut(DeviceId device, const Layout& target);
-  // Releases the executors of slices that the plan no longer has.
-  void close_gone_slices();
+  // Releases the executors of slices that the plan no longer has, except of devices on which slices are still to come:
+  // one of these may take the executor over.
+  void close_gone_slices(DeviceId device);
+  // Of the device of a slice. Null: it is not cut, or its slices do not start yet.
+  DeviceWarmup* warmup_of(SliceId slice);
+  // All slices of the device have answered, and the scheduler is told with the next event.
+  void finish_warmup(DeviceId device);
   // Lets a new slice go on with the executor of a slice that left the same cut, if the executor can change its models.
   // True: it will be ready when on_restarted says so.
   bool take_over(SliceId slice);
@@ -181,7 +187,7 @@ class LiveWorld final : private sched::World {
   EventQueue events_;
   CallTable calls_;
   HeldCalls held_;
-  DeviceWarmup warmup_;
+  std::map<DeviceId, DeviceWarmup> warmups_;  // Of devices that are cut, until their slices join.
   std::size_t restarting_ = 0;
   std::vector<SliceId> starting_;          // Of the first plan, and not ready yet.
   std::vector<bool> loaded_;               // By service.

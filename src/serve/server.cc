@@ -109,7 +109,7 @@ LiveWorldConfig Server::world_config() {
   };
   if (config_.emulated_cuts) {
     world.recut_time = [this](const sched::DeployedDevice& before, const Layout& target) {
-      const Duration takes = cuts_->time_of(before.layout, target);
+      const Duration takes = cuts_->time_of(before.layout, target, world_->time());
       tell_of_cut(before, target, takes);
       return takes;
     };
@@ -270,7 +270,7 @@ bool Server::drained() const {
 // ---- Other plans ----
 
 Result<Nothing> Server::put_in_force(LiveWorld& world, const sched::Deployment& next) {
-  if (cuts_) cuts_->begin_move();
+  if (cuts_) cuts_->begin_move(world.time());
   TANGRAM_RETURN_IF_ERROR(world.change_plan(next));
   executors_.end_first_start();
   // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.

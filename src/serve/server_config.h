@@ -34,11 +34,12 @@ struct ServedBatch {
   Duration took{};
 };
 
-// The defaults of sched, except for the limit of requests that are queued or running: a live client is better rejected
-// at once than queued behind 100,000 others.
+// The defaults of sched, with two exceptions. A live client is better rejected at once than queued behind 100,000
+// others. And the models of four devices may load at once: more would share the same disk and links.
 inline sched::SchedulerConfig live_scheduler_config() {
   sched::SchedulerConfig config;
   config.requests_max = 100'000;
+  config.devices_cut_max = 4;
   return config;
 }
 

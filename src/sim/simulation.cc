@@ -119,9 +119,10 @@ class Simulation final : public sched::World {
 
   [[gnu::cold]] void reshape(DeviceId device, const Layout& target) override {
     ++result_.reshapes;
-    const Duration takes = config_.reshape_time
-                               ? config_.reshape_time(scheduler().state().deployment.devices[device.index()], target)
-                               : from_seconds(config_.faults.reshape_s);
+    const Duration takes =
+        config_.reshape_time
+            ? config_.reshape_time(scheduler().state().deployment.devices[device.index()], target, now_)
+            : from_seconds(config_.faults.reshape_s);
     events_.push(now_ + takes, EventLane::completion, kReshaped, device.value(), 0);
   }
 

@@ -46,7 +46,7 @@ class Observer {
 };
 
 // How long a device takes to be re-cut, with the loading of models.
-using ReshapeTime = std::function<Duration(const sched::DeployedDevice& before, const Layout& target)>;
+using ReshapeTime = std::function<Duration(const sched::DeployedDevice& before, const Layout& target, TimePoint now)>;
 
 struct SimulationConfig {
   sched::SchedulerConfig scheduler;

@@ -336,7 +336,7 @@ TEST(Simulation, CountsDevicesThatAControllerAsksFor) {
     if (looks == 2) return deployment_of(bench.cluster, {"7g@0"});
     return std::nullopt;
   };
-  bench.config.reshape_time = [](const sched::DeployedDevice&, const Layout&) { return Duration(3s); };
+  bench.config.reshape_time = [](const sched::DeployedDevice&, const Layout&, TimePoint) { return Duration(3s); };
   const auto result = bench.run();
   EXPECT_EQ(result.metrics.total().resolved(), result.requests);
   EXPECT_EQ(result.metrics.total().served, result.requests);

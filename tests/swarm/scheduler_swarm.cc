@@ -269,6 +269,7 @@ sim::SimulationConfig random_config(Rng& rng, Duration horizon) {
   scheduler.stuck_min = from_milliseconds(rng.uniform(1, 2000));
   scheduler.stuck_factor = rng.uniform(2, 20);
   scheduler.reshapes_max = static_cast<int>(rng.integer(1, 4));
+  scheduler.devices_cut_max = rng.chance(0.5) ? 1 : static_cast<int>(rng.integer(2, 4));
   if (rng.chance(0.6)) config.noise = {rng.chance(0.5) ? 0 : rng.uniform(0, 0.6), rng.uniform(0.6, 1.6)};
   auto& faults = config.faults;
   if (rng.chance(0.4)) faults.slow_probability = rng.uniform(0, 0.1);
