@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -120,10 +121,53 @@ Result<control::RunningPlan> known_plan(const serve::SavedPlan& saved, const Wor
   answer.devices = static_cast<int>(saved.plan.devices.size());
   TANGRAM_TRY(auto deployment, sched::compile(saved.plan, workload, latency));
   // All of it is there: nothing is loaded or cut to get there.
-  control::RunningPlan running{
-      std::move(deployment), {answer, saved.planned}, control::step_between(saved.plan, saved.plan)};
+  auto running = control::make_running_plan(std::move(deployment), {answer, saved.planned},
+                                            control::step_between(saved.plan, saved.plan));
   running.step.reasons = {saved.reason};
   return running;
+}
+
+// All devices of the fleet, without a cut.
+Plan devices_of(const Fleet& fleet) {
+  Plan all;
+  for (const auto& group : fleet.groups) {
+    const Geometry* geometry = find_geometry(group.type);
+    for (int i = 0; i < group.count.value_or(0) && geometry != nullptr; ++i) {
+      all.devices.push_back({device_name(group, i), group.type, *geometry, {}});
+      plan::add_reserved(group, all.devices.back());
+    }
+  }
+  return all;
+}
+
+Result<adapters::DriverReport> driver_report() {
+  auto driver = adapters::probe_nvml(recut::nvml_library());
+  if (!driver.problem.empty()) return Error{ErrorCode::unavailable, "--cuts nvml: " + driver.problem};
+  return driver;
+}
+
+std::set<std::string> names_of(const recut::GpuChoices& choices) {
+  std::set<std::string> names;
+  for (const auto& [name, choice] : choices) names.insert(name);
+  return names;
+}
+
+// The plan of the run before, or one that differs little from it where it uses a device that does not answer now.
+// Nothing: the fleet cannot carry what was planned for without that device.
+Result<std::optional<control::RunningPlan>> go_on(const serve::SavedFollowing& past, const Workload& workload,
+                                                  const LatencyModel& latency, control::Replanner& replanner) {
+  TANGRAM_TRY(auto known, known_plan({past.plan, past.planned, past.last_reason}, workload, latency));
+  replanner.set_running(known.standing->plan);
+  std::vector<std::string> reasons;
+  for (const auto& device : replanner.lost()) {
+    if (replanner.uses(device)) reasons.push_back("lost " + device);
+  }
+  if (reasons.empty()) return std::optional(std::move(known));
+  TANGRAM_TRY(auto made, replanner.plan(past.planned, std::vector<bool>(past.planned.size(), false)));
+  if (!made) return std::optional<control::RunningPlan>{};
+  made->step.reasons = std::move(reasons);
+  return std::optional(
+      control::make_running_plan(std::move(made->deployment), {{}, past.planned}, std::move(made->step)));
 }
 
 // Nothing: the fleet cannot carry what is expected.
@@ -134,7 +178,7 @@ Result<std::optional<control::RunningPlan>> plan_first(const FollowingOptions& o
   if (!first) return std::optional<control::RunningPlan>{};
   first->step.reasons = {"the start"};
   return std::optional(
-      control::RunningPlan{std::move(first->deployment), {{}, std::move(demand)}, std::move(first->step)});
+      control::make_running_plan(std::move(first->deployment), {{}, std::move(demand)}, std::move(first->step)));
 }
 
 }  // namespace
@@ -198,6 +242,10 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
       std::make_unique<lab::SimulatedCertifier>(*following.latency, lab::ReplanComparisonOptions{}.certify);
   plan::Problem problem;
   TANGRAM_TRY(const auto fleet, load_fleet(options.fleet));
+  if (options.cuts == "nvml") {
+    TANGRAM_TRY(const auto driver, driver_report());
+    following.unreachable = recut::unreachable_devices(devices_of(fleet), driver, options.gpus);
+  }
   problem.fleet = fleet;
   problem.workload = workload;
   problem.latency = following.latency.get();
@@ -209,12 +257,12 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
   control::Replanner replanner(std::move(problem));
   std::optional<control::RunningPlan> first;
   std::optional<control::RunningPlan> previous;
+  replanner.set_lost(names_of(following.unreachable));
   if (past) {
-    TANGRAM_TRY(first, known_plan({past->plan, past->planned, past->last_reason}, workload, *following.latency));
+    TANGRAM_TRY(first, go_on(*past, workload, *following.latency, replanner));
     if (past->previous) {
       TANGRAM_TRY(previous, known_plan(*past->previous, workload, *following.latency));
     }
-    replanner.set_running(first->standing.plan);
   } else {
     TANGRAM_TRY(first, plan_first(options, workload, replanner));
   }
@@ -222,9 +270,9 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
     following.infeasible = fmt::format("{}: the fleet cannot serve the load: {}", options.fleet, replanner.reason());
     return following;
   }
-  control::Controller controller(controller_options(options), std::move(replanner), first->standing.planned);
+  control::Controller controller(controller_options(options), std::move(replanner), first->standing->planned);
   for (std::size_t s = 0; past && s < past->watches.size(); ++s) controller.recall(s, past->watches[s]);
-  first->standing = controller.standing();
+  first->standing = std::make_shared<const control::Standing>(controller.standing());
   following.setup =
       std::make_unique<serve::Follower::Setup>(serve::Follower::Setup{.controller = std::move(controller),
                                                                       .first = std::move(*first),
@@ -242,24 +290,18 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
   return following;
 }
 
-Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const serve::Follower::Setup& setup,
-                                        recut::GpuChoices choices) {
-  TANGRAM_TRY(const auto fleet, load_fleet(options.fleet));
-  const Plan first = setup.first.standing.plan ? recut::cuts_of(setup.first.standing.plan->plan) : Plan{};
+Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const Following& following) {
+  const serve::Follower::Setup& setup = *following.setup;
+  const Plan first = setup.first.standing->plan ? recut::cuts_of(setup.first.standing->plan->plan) : Plan{};
   // All devices of the fleet, those that the plan does not use without a cut: each keeps its GPU from now on.
   Plan all = first;
-  for (const auto& group : fleet.groups) {
-    const Geometry* geometry = find_geometry(group.type);
-    for (int i = 0; i < group.count.value_or(0) && geometry != nullptr; ++i) {
-      std::string name = device_name(group, i);
-      const bool planned = std::ranges::find(first.devices, name, &PlannedDevice::name) != first.devices.end();
-      if (planned) continue;
-      all.devices.push_back({std::move(name), group.type, *geometry, {}});
-      plan::add_reserved(group, all.devices.back());
-    }
+  for (auto& device : devices_of(setup.fleet).devices) {
+    const bool planned = std::ranges::find(first.devices, device.name, &PlannedDevice::name) != first.devices.end();
+    if (!planned && !following.unreachable.contains(device.name)) all.devices.push_back(std::move(device));
   }
-  const auto driver = adapters::probe_nvml(recut::nvml_library());
-  if (!driver.problem.empty()) return Error{ErrorCode::unavailable, "--cuts nvml: " + driver.problem};
+  recut::GpuChoices choices = options.gpus;
+  for (const auto& [name, gpu] : following.unreachable) choices.erase(name);
+  TANGRAM_TRY(const auto driver, driver_report());
   TANGRAM_TRY(const auto matched, recut::match_devices(all, driver, choices));
   for (const auto& [device, gpu] : matched) choices[device->name] = gpu->uuid;
   // After a restart, slices can be left on devices that the plan does not use: the server was killed before it gave
@@ -268,6 +310,8 @@ Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const s
                                    {.choices = choices, .directory = recut::state_directory(""), .after = {}},
                                    "the first plan of tangram serve --follow");
   if (!cut) return Error{cut.error().code, "the GPUs were not cut for the first plan: " + cut.error().message};
+  // They are watched, too: the watch says that they are lost, and when they are back.
+  choices.insert(following.unreachable.begin(), following.unreachable.end());
   return choices;
 }
 

@@ -34,6 +34,7 @@ struct FollowingOptions {
   std::string objective = "devices";
   std::string rule = "certified";
   std::string sharing = "none";
+  recut::GpuChoices gpus;  // Of --gpu.
 
   bool wanted() const { return !fleet.empty(); }
 };
@@ -52,8 +53,9 @@ struct Following {
   std::unique_ptr<lab::SimulatedCertifier> certifier;
   std::unique_ptr<host::StateStore> store;        // Null: nothing is remembered.
   std::unique_ptr<serve::Follower::Setup> setup;  // The server takes it.
-  std::string state_not_used;  // Why the plan of the state folder is not; empty: it is, or there is none.
-  std::string infeasible;      // Why there is no first plan; then there is no setup. Empty: there is one.
+  std::string state_not_used;     // Why the plan of the state folder is not; empty: it is, or there is none.
+  recut::GpuChoices unreachable;  // Devices of the fleet whose GPU does not answer: the first plan is made around them.
+  std::string infeasible;         // Why there is no first plan; then there is no setup. Empty: there is one.
 };
 
 // Opens the state folder; with --standby it waits until the server that uses it has ended. Null: there is no --state.
@@ -63,10 +65,9 @@ Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const Fol
 // answer. Errors: a file is wrong, or a service has no rate to plan for.
 Result<Following> start_following(const FollowingOptions& options, const Workload& workload,
                                   std::shared_ptr<const LatencyModel> latency, std::unique_ptr<host::StateStore> store);
-// Cuts the GPUs of this machine for the first plan, and returns the GPU of every device of the fleet: those of
-// `choices`, and for the others one of their type each. Errors: there are too few GPUs, or they could not be cut.
-Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const serve::Follower::Setup& setup,
-                                        recut::GpuChoices choices);
+// Cuts the GPUs of this machine for the first plan, and returns the GPU of every device of the fleet: those of --gpu,
+// and for the others one of their type each. Errors: there are too few GPUs, or they could not be cut.
+Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const Following& following);
 // Has the server keep its state in the folder, if there is one. `log` outlives the server.
 void keep_state(Following& following, host::LogWriter& log);
 

@@ -31,6 +31,11 @@ std::optional<FollowMode> parse_follow_mode(std::string_view text) {
   return std::nullopt;
 }
 
+RunningPlan make_running_plan(sched::Deployment deployment, Standing standing, PlanStep step) {
+  return {std::make_shared<const sched::Deployment>(std::move(deployment)),
+          std::make_shared<const Standing>(std::move(standing)), std::move(step)};
+}
+
 Follow::Follow(const FollowOptions& options, const std::vector<Service>& services, RunningPlan running)
     : options_(options), guard_(options.guard, services), running_(std::move(running)) {}
 
@@ -159,7 +164,7 @@ void Follow::on_moved(TimePoint now) {
   TANGRAM_CHECK(moving_, "a move has begun");
   moving_ = false;
   if (undoing_ || !changes_ || !previous_) return;  // There is nothing to go back to.
-  guard_.begin(now, running_.standing.planned);
+  guard_.begin(now, running_.standing->planned);
 }
 
 Result<Nothing> Follow::may_ask() const {

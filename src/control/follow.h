@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,11 +53,15 @@ struct FollowOptions {
 };
 
 // A plan with what the controller must take for the running one while it is in force.
+//
+// A plan for hundreds of services takes a millisecond to copy and as long to free, and several threads have it at once:
+// the one that made it, the one that serves, the one that saves it. So they share what never changes.
 struct RunningPlan {
-  sched::Deployment deployment;
-  Standing standing;
+  std::shared_ptr<const sched::Deployment> deployment;
+  std::shared_ptr<const Standing> standing = std::make_shared<const Standing>();
   PlanStep step;
 };
+RunningPlan make_running_plan(sched::Deployment deployment, Standing standing, PlanStep step);
 
 // What to put in force.
 struct FollowMove {
@@ -122,7 +127,7 @@ class Follow {
   std::vector<Duration> recent_moves(TimePoint now) const;
   const std::optional<RunningPlan>& proposal() const { return proposal_; }
   // The standing that the controller must have: that of the running plan.
-  const Standing& standing() const { return running_.standing; }
+  const Standing& standing() const { return *running_.standing; }
   std::uint64_t moves() const { return moves_; }
   std::uint64_t moves_undone() const { return moves_undone_; }
   // In a sentence: why the running plan is in force, or why nothing is done.

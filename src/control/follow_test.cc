@@ -8,8 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 
 RunningPlan plan_with(int devices, const std::string& reason) {
-  RunningPlan plan;
-  plan.standing.planned = {{25, {{1, 1}}}};
+  RunningPlan plan = make_running_plan({}, {{}, {{25, {{1, 1}}}}}, {});
   plan.step.devices = devices;
   plan.step.reasons = {reason};
   return plan;

@@ -103,15 +103,20 @@ Counts safe_slices(const plan::Difference& difference) {
   return safe;
 }
 
-// True if a service has all of its slices on this device, and all of them change: it would not be served meanwhile.
-bool interrupts_a_service(const plan::DeviceDifference& device, const Counts& safe) {
+// The services that have all of their slices on this device, and all of them change: they would not be served
+// meanwhile.
+std::set<std::string> interrupted_services(const plan::DeviceDifference& device, const Counts& safe) {
   Counts after;
   for (const auto& slice : device.slices) count_services(slice.after, after);
-  return std::ranges::any_of(device.slices, [&](const plan::SliceDifference& slice) {
-    return !stays(slice) && std::ranges::any_of(slice.before, [&](const Replica& replica) {
-      return after.contains(replica.service) && !safe.contains(replica.service);
-    });
-  });
+  std::set<std::string> interrupted;
+  for (const auto& slice : device.slices) {
+    if (stays(slice)) continue;
+    for (const auto& replica : slice.before) {
+      const bool served_after = after.contains(replica.service);
+      if (served_after && !safe.contains(replica.service)) interrupted.insert(replica.service);
+    }
+  }
+  return interrupted;
 }
 
 // True if some slice of the device keeps its replicas: then the device serves throughout and stays where it is.
@@ -122,7 +127,42 @@ bool keeps_a_replica(const plan::DeviceDifference& device) { return std::ranges:
 bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDifference& device) {
   // Nothing to protect: it had no slices, or keeps serving everything that it serves.
   if (device.before.slices.empty()) return false;
-  return !keeps_a_replica(device) || interrupts_a_service(device, safe_slices(difference));
+  return !keeps_a_replica(device) || !interrupted_services(device, safe_slices(difference)).empty();
+}
+
+void place_elsewhere(const plan::Difference& difference, const Fleet& fleet, const std::string& device, Plan& target) {
+  const auto difference_of = [&](const std::string& name) {
+    return std::ranges::find_if(difference.devices, [&](const auto& entry) { return entry.after.name == name; });
+  };
+  const auto from = std::ranges::find(target.devices, device, &PlannedDevice::name);
+  const auto changed = difference_of(device);
+  if (from == target.devices.end() || changed == difference.devices.end()) return;
+  const std::set<std::string> interrupted = interrupted_services(*changed, safe_slices(difference));
+  // Room before and after: the other device gains the slice while all of its own serve.
+  const auto give = [&](const PlannedSlice& slice) {
+    for (auto& other : target.devices) {
+      const auto its = difference_of(other.name);
+      if (&other == &*from || its == difference.devices.end() || its->before.slices.empty()) continue;
+      if (other.type != from->type || plan::group_of_device(fleet, other) != plan::group_of_device(fleet, *from))
+        continue;
+      if (!std::ranges::all_of(its->slices, [](const auto& s) { return s.before.empty() || stays(s); })) continue;
+      for (const int start : other.geometry.profiles[slice.slice.profile].starts) {
+        const Slice there{slice.slice.profile, static_cast<std::uint16_t>(start)};
+        const bool room = fits(other.geometry, layout_of(other), there);
+        if (!room || !fits(other.geometry, layout_of(its->before), there)) continue;
+        other.slices.push_back(slice);
+        other.slices.back().slice = there;
+        std::ranges::sort(other.slices, {}, [](const PlannedSlice& s) { return s.slice.start; });
+        return true;
+      }
+    }
+    return false;
+  };
+  std::erase_if(from->slices, [&](const PlannedSlice& slice) {
+    const bool needed = std::ranges::any_of(
+        slice.replicas, [&](const Replica& replica) { return interrupted.contains(replica.service); });
+    return needed && give(slice);
+  });
 }
 
 Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>& demand,
@@ -273,6 +313,9 @@ void Replanner::make_before_break(const plan::Difference& difference, Plan& targ
     if (const auto name = free_name(device, taken); !name.empty()) {
       taken.insert(name);
       device.name = name;
+    } else if (problem_.fleet.spare == SparePolicy::none) {
+      // A plan with a spare holds whichever device is lost only with its slices where it has them.
+      place_elsewhere(difference, problem_.fleet, device.name, target);
     }
   }
 }

@@ -37,6 +37,11 @@ PlanStep step_between(const Plan& from, const Plan& target);
 // service would be without any slice while it is cut. Such a device loads what it keeps once more, elsewhere.
 bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDifference& device);
 
+// Where the fleet has no free device for `device` of `target`: gives each slice without which a service would not be
+// served while the device is cut to another device of the same group that has room for it and only gains slices. It is
+// there before the old one goes. What finds no room is left in place.
+void place_elsewhere(const plan::Difference& difference, const Fleet& fleet, const std::string& device, Plan& target);
+
 struct NewPlan {
   plan::PlanAnswer answer;
   sched::Deployment deployment;
@@ -93,7 +98,7 @@ class Replanner {
   // Gives the roles of `answer` to devices such that little moves, compiles it, and makes it the running plan.
   Result<std::optional<NewPlan>> adopt(plan::PlanAnswer answer, bool from_scratch);
   // Moves the role of each device of `target` that keeps no running slice to a free device of the fleet, if there is
-  // one.
+  // one; where there is none, the slices of services that would not be served meanwhile to devices that have room.
   void make_before_break(const plan::Difference& difference, Plan& target) const;
   // The first device of the fleet that may take the role of `device` and whose name is not in `taken`; empty if there
   // is none.

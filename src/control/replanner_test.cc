@@ -130,5 +130,40 @@ TEST(Replanner, ReplacesADeviceOnWhichAServiceWouldHaveNoSlice) {
   EXPECT_FALSE(is_better_replaced(*two, two->devices[1]));
 }
 
+// The slice of b stays, the only slice of a grows in place, and no device is free. The second device has c at 0, which
+// stays, and room from 2 on: a gets its new slice there, before the old one goes. Where c changes as well, the second
+// device does not only gain slices, and a stays where the plan has it.
+TEST(Replanner, PlacesTheOnlySliceOfAServiceElsewhereBeforeItGoes) {
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  const auto small = static_cast<std::uint16_t>(*find_profile(geometry, "1g.10gb"));
+  const auto large = static_cast<std::uint16_t>(*find_profile(geometry, "2g.20gb"));
+  DeviceGroup rack;
+  rack.name = "rack";
+  rack.type = "a100-80gb";
+  rack.count = 2;
+  const Fleet fleet{{rack}};
+  const auto with_c = [&](Plan plan, std::int32_t batch) {
+    plan.devices.push_back({"rack-1", "a100-80gb", geometry, {{{small, 0}, {Replica{"c", {{1, batch}}, 1}}}}});
+    return plan;
+  };
+  const Plan before = with_c(plan_of("1g.10gb", "1g.10gb"), 1);
+  for (const std::int32_t batch : {1, 2}) {
+    const Plan after = with_c(plan_of("2g.20gb", "1g.10gb"), batch);
+    const auto difference = plan::diff(before, after, {.rename = false, .move = false});
+    ASSERT_TRUE(difference);
+    Plan target = difference->target;
+    place_elsewhere(*difference, fleet, "rack-0", target);
+    if (batch == 2) {
+      EXPECT_TRUE(plan::same_content(target, after));
+      continue;
+    }
+    ASSERT_EQ(target.devices[0].slices.size(), 1U);
+    EXPECT_EQ(target.devices[0].slices[0].replicas[0].service, "b");
+    ASSERT_EQ(target.devices[1].slices.size(), 2U);
+    EXPECT_EQ(target.devices[1].slices[1].slice, (Slice{large, 2}));
+    EXPECT_EQ(target.devices[1].slices[1].replicas[0].service, "a");
+  }
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -185,6 +186,51 @@ GpuChoices choices_of(const Plan& plan, const GpuChoices& choices) {
 }
 
 const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geometry_by_pci(gpu.pci_device_id); }
+
+GpuChoices unreachable_devices(const Plan& plan, const adapters::DriverReport& driver, const GpuChoices& choices) {
+  std::vector<const DriverGpu*> silent;  // And not yet known to be a device.
+  for (const auto& gpu : driver.gpus) {
+    if (!gpu.reachable) silent.push_back(&gpu);
+  }
+  GpuChoices found;
+  const auto add = [&](const std::string& device, std::vector<const DriverGpu*>::iterator gpu,
+                       const std::string& name) {
+    found.emplace(device, (*gpu)->uuid.empty() ? name : (*gpu)->uuid);
+    silent.erase(gpu);
+  };
+  std::set<const DriverGpu*> chosen;
+  for (const auto& [name, choice] : choices_of(plan, choices)) {
+    const DriverGpu* gpu = find_gpu(driver, choice);
+    chosen.insert(gpu);
+    if (gpu != nullptr && gpu->reachable) continue;
+    auto its = std::ranges::find(silent, gpu);
+    // A UUID that is not listed may be that of a GPU which does not tell its own.
+    if (gpu == nullptr) its = std::ranges::find(silent, "", &DriverGpu::uuid);
+    if (its != silent.end()) add(name, its, choice);
+  }
+  // How many more devices of a type there are than GPUs that answer, for those that no choice names.
+  std::map<std::string, std::ptrdiff_t> lacking;
+  std::vector<const PlannedDevice*> open;
+  for (const auto& device : plan.devices) {
+    if (is_host(device) || choices.contains(device.name)) continue;
+    open.push_back(&device);
+    if (++lacking[device.type] > 1) continue;
+    lacking[device.type] -= std::ranges::count_if(driver.gpus, [&](const DriverGpu& gpu) {
+      return gpu.reachable && !chosen.contains(&gpu) && may_be(device, gpu);
+    });
+  }
+  for (const auto* device : std::views::reverse(open)) {
+    if (lacking[device->type] <= 0) continue;
+    const auto its = std::ranges::find_if(silent, [&](const DriverGpu* gpu) {
+      const Geometry* geometry = geometry_of(*gpu);
+      return geometry == nullptr || geometry->type == device->type;
+    });
+    if (its == silent.end()) continue;
+    --lacking[device->type];
+    add(device->name, its, "unknown");
+  }
+  return found;
+}
 
 Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,
                                                  const GpuChoices& choices) {

@@ -34,6 +34,11 @@ struct MatchedDevice {
 Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,
                                                  const GpuChoices& choices);
 
+// Devices of the plan whose GPU is listed by the driver and does not answer, with its UUID, or what `choices` says of
+// it where it does not even tell that. Of GPUs that no choice names, those that are lacking are the last devices of
+// their type. match_devices() would have an error for each of them.
+GpuChoices unreachable_devices(const Plan& plan, const adapters::DriverReport& driver, const GpuChoices& choices);
+
 // The GPU's type in the tables, or null if they do not have it.
 const Geometry* geometry_of(const adapters::DriverGpu& gpu);
 

@@ -427,6 +427,24 @@ TEST_F(RecutTest, DevicesAreTheGpusThatNeedTheFewestCuts) {
               HasSubstr("needs 3 GPUs of type a100-80gb, but this machine has 2"));
 }
 
+// Of two GPUs the first does not answer, and tells its UUID or not even that: the device that is said to be it cannot be
+// reached, or else the last one. With a GPU for each there is none.
+TEST_F(RecutTest, DevicesWhoseGpuDoesNotAnswerAreKnown) {
+  load("gpu a100-80gb GPU-0 1 1 0 0 0\ngpu a100-80gb GPU-1 1 1 0 0 0\n");
+  const Plan plan{{device_of("a", "a100-80gb", ""), device_of("b", "a100-80gb", "")}};
+  DriverReport now = driver_->read();
+  EXPECT_TRUE(unreachable_devices(plan, now, {{"a", "GPU-0"}}).empty());
+  now.gpus[0].reachable = now.gpus[0].mig_capable = false;
+  EXPECT_EQ(unreachable_devices(plan, now, {}), (GpuChoices{{"b", "GPU-0"}}));
+  EXPECT_EQ(unreachable_devices(plan, now, {{"a", "GPU-0"}, {"b", "GPU-1"}}), (GpuChoices{{"a", "GPU-0"}}));
+  EXPECT_EQ(unreachable_devices(plan, now, {{"b", "0"}}), (GpuChoices{{"b", "GPU-0"}}));
+  const Plan one{{device_of("a", "a100-80gb", "")}};
+  EXPECT_TRUE(unreachable_devices(one, now, {}).empty());
+  now.gpus[0].uuid.clear();
+  EXPECT_EQ(unreachable_devices(plan, now, {{"a", "GPU-0"}}), (GpuChoices{{"a", "GPU-0"}}));
+  EXPECT_EQ(unreachable_devices(plan, now, {{"a", "GPU-1"}}), (GpuChoices{{"b", "unknown"}}));
+}
+
 // The second GPU needs more cuts, but it has the slice that others use.
 TEST_F(RecutTest, ADeviceWithASliceOfOthersIsAGpuThatHasIt) {
   load("gpu a100-80gb GPU-0 1 1 0 0 0\ngpu a100-80gb GPU-1 1 1 0 0 0\n");

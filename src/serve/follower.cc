@@ -7,13 +7,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "host/prompt_thread.h"
 #include "serve/infer_json.h"
 #include "serve/live_world.h"
 #include "serve/reports.h"
@@ -50,13 +49,15 @@ Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce p
     : inbox_(inbox),
       log_(log),
       put_in_force_(std::move(put_in_force)),
-      follow_(setup.options, setup.services, std::move(setup.first)),
+      follow_(setup.options, setup.services, setup.first),
       lost_after_(setup.lost_after),
       lost_pause_(setup.lost_pause),
       emulated_(setup.emulated),
       look_every_(setup.controller.observe_interval()),
       next_look_(kTimeZero + look_every_),
+      kept_{std::move(setup.first)},
       controller_(std::move(setup.controller)) {
+  if (setup.previous) kept_.push_back(*setup.previous);
   describe_ = std::move(setup.describe);
   roster_ = sched::Roster::of({std::move(setup.services)});
   set_services(roster_);
@@ -195,8 +196,8 @@ SavedFollowing Follower::saved(const LiveWorld& world) const {
   if (follow_.standing().plan) saved.plan = follow_.standing().plan->plan;
   saved.services = of_served(names_);
   saved.planned = of_served(follow_.standing().planned);
-  if (const auto& before = follow_.previous(); before && before->standing.plan) {
-    saved.previous = SavedPlan{before->standing.plan->plan, of_served(before->standing.planned),
+  if (const auto& before = follow_.previous(); before && before->standing->plan) {
+    saved.previous = SavedPlan{before->standing->plan->plan, of_served(before->standing->planned),
                                fmt::format("{}", fmt::join(before->step.reasons, "; "))};
   }
   saved.moving = world.scheduler().moving();
@@ -348,7 +349,7 @@ void Follower::take_plan(LiveWorld& world) {
 }
 
 Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& move) {
-  const auto begun = put_in_force_(world, move.plan.deployment);
+  const auto begun = put_in_force_(world, *move.plan.deployment);
   if (!begun) {
     follow_.on_failed(move, begun.error().message);
     log_.write(host::LogLine(host::LogLevel::error, "follow_not_moved").text("reason", begun.error().message));
@@ -369,7 +370,7 @@ Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& mov
   moving_ = true;
   save(world);
   const host::MutexLock lock(mutex_);
-  mail_.standing = follow_.standing();
+  mail_.standing = follow_.running().standing;
   return Nothing{};
 }
 
@@ -408,7 +409,7 @@ void Follower::plan_for(Preparation preparation) {
   before_ = controller_;
   auto made = controller_.set_roster(std::move(preparation.roster), preparation.demand);
   if (made) {
-    planned_ = control::RunningPlan{std::move(made->deployment), controller_.standing(), std::move(made->step)};
+    keep(std::move(*made));
   } else {
     before_.reset();
   }
@@ -521,14 +522,25 @@ void Follower::send(const control::Observation& seen, bool now) {
 void Follower::answer_planner() {
   {
     const host::MutexLock lock(mutex_);
-    mail_.standing = follow_.standing();
+    mail_.standing = follow_.running().standing;
     mail_.awaits_world = false;
   }
   changed_.notify_all();
 }
 
+void Follower::keep(control::NewPlan made) {
+  kept_.push_back(control::make_running_plan(std::move(made.deployment), controller_.standing(), std::move(made.step)));
+  planned_ = kept_.back();
+}
+
+void Follower::free_unused() {
+  std::erase_if(kept_, [](const control::RunningPlan& plan) {
+    return plan.deployment.use_count() == 1 && plan.standing.use_count() == 1;
+  });
+}
+
 void Follower::plan() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kPlannerNice);
+  host::give_way(kPlannerNice);
   std::string told;
   while (true) {
     Mail task;
@@ -541,9 +553,10 @@ void Follower::plan() {
       if (std::exchange(mail_.abandoned, false)) controller_ = *before_;
       before_.reset();
       task.preparation = std::exchange(mail_.preparation, std::nullopt);
-      task.standing = std::exchange(mail_.standing, std::nullopt);
+      task.standing = std::exchange(mail_.standing, nullptr);
     }
-    if (task.standing) controller_.set_standing(std::move(*task.standing));
+    if (task.standing) controller_.set_standing(*std::exchange(task.standing, nullptr));
+    free_unused();
     if (task.preparation) {
       plan_for(std::move(*task.preparation));
       continue;
@@ -584,7 +597,7 @@ void Follower::plan() {
     }
     if (!made) continue;
     took_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    planned_ = control::RunningPlan{std::move(made->deployment), controller_.standing(), std::move(made->step)};
+    keep(std::move(*made));
     inbox_.post(&plan_call_);
   }
 }

@@ -123,7 +123,7 @@ class Follower final : public ControlOwner {
   struct Mail {
     std::optional<control::Observation> seen;  // Not looked at yet; several looks add up.
     bool now = false;                          // Plan in any case.
-    std::optional<control::Standing> standing;
+    std::shared_ptr<const control::Standing> standing;
     std::optional<std::set<std::string>> lost;  // Devices that cannot be used, if that has changed.
     TimePoint lost_at;                          // When `lost` changed.
     std::optional<Preparation> preparation;     // Services to plan for instead of those that are known, ...
@@ -162,6 +162,10 @@ class Follower final : public ControlOwner {
   void plan() EXCLUDES(mutex_);
   // Plans for other services; the planning thread.
   void plan_for(Preparation preparation) EXCLUDES(mutex_);
+  // Hands a plan that was made to planned_; the planning thread, or that of a reload while the other one waits.
+  void keep(control::NewPlan made);
+  // Frees the plans that nobody but the planning thread has any more.
+  void free_unused();
   // Takes the names and limits of the services over.
   void set_services(const sched::Roster& roster);
 
@@ -200,6 +204,9 @@ class Follower final : public ControlOwner {
   mutable host::Mutex mutex_;
   host::CondVar changed_;
   Mail mail_ GUARDED_BY(mutex_);
+  // Every plan that may still be used somewhere, the planning thread's: freeing one takes about a millisecond, which
+  // must not pass on the thread of the world.
+  std::vector<control::RunningPlan> kept_;
   control::Controller controller_;             // The planning thread's, once it runs.
   std::optional<control::Controller> before_;  // ... and what it was before prepare(), until that is settled.
   std::function<std::vector<control::ServiceDemand>(const Workload&)> describe_;

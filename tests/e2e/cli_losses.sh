@@ -68,6 +68,16 @@ wait_ready_is 200
 wait_for 'f["lost"] == ["rack-0"] and not f["moving"]'
 answers --services services.yaml --http-port "$HTTP" --seconds 2
 kill -TERM "$PID"; wait "$PID" || fail "the server of GPUs ended with $?"
+# A server starts while a GPU does not answer, plans around it, and knows when it is back.
+driver 'fake_nvml_gone(0, 1)'
+begin without --follow fleet.yaml --rule half --cuts nvml --gpu rack-0=GPU-a --gpu rack-1=GPU-b
+[[ $(served_by) == rack-1 ]] || fail "served by $(served_by) while GPU-a does not answer"
+wait_for 'f["lost"] == ["rack-0"]'
+answers --services services.yaml --http-port "$HTTP" --seconds 1
+driver 'fake_nvml_gone(0, 0)'
+wait_for 'f["lost"] == []'
+has log.without '"event":"devices_back"'
+kill -TERM "$PID"; wait "$PID" || fail "the server without a GPU ended with $?"
 unset TANGRAM_STATE FAKE_NVML_STATE TANGRAM_NVML
 
 # Each device is a server elsewhere. One is killed while no request runs.

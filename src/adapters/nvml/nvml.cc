@@ -298,6 +298,7 @@ DriverGpu read_gpu(const NvmlLibrary& library, unsigned index) {
   const Status status = library.call<Status(unsigned, DeviceHandle*)>("nvmlDeviceGetHandleByIndex_v2", index, &device);
   if (status != kSuccess) {
     gpu.problem = library.describe(status);
+    gpu.reachable = false;
     return gpu;
   }
   gpu.name = library.text("nvmlDeviceGetName", device);
@@ -309,7 +310,10 @@ DriverGpu read_gpu(const NvmlLibrary& library, unsigned index) {
     gpu.pci_bus_id = std::string(pci.bus_id, strnlen(pci.bus_id, sizeof pci.bus_id));
   }
   Memory memory{};
-  if (library.call<Status(DeviceHandle, Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory) == kSuccess) {
+  // This question goes to the GPU itself, unlike those about its name and its place on the bus.
+  const Status answered = library.call<Status(DeviceHandle, Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory);
+  gpu.reachable = answered != kGpuIsLost;
+  if (answered == kSuccess) {
     gpu.memory_gib = static_cast<double>(memory.total) / (kMibPerGib * kMibPerGib * kMibPerGib);
   }
   read_mig(library, device, gpu);

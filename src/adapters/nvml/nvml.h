@@ -65,7 +65,8 @@ struct DriverGpu {
   bool slices_known = true;              // False: the driver did not list them, and `slices` says nothing.
   std::vector<DriverProcess> processes;  // Of users that we may see.
 
-  std::string problem;  // What the driver refused to tell, if anything.
+  std::string problem;    // What the driver refused to tell, if anything.
+  bool reachable = true;  // False: it is listed and does not answer. Little else is known of it then.
 };
 
 struct DriverReport {

@@ -131,7 +131,7 @@ Result<Served> load_following(Session& session, const Options& options) {
   TANGRAM_TRY(auto latency, load_latency(options.latency));
   auto fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
   TANGRAM_TRY(auto following, start_following(options.following, workload, latency, std::move(store)));
-  sched::Deployment deployment = following.setup ? following.setup->first.deployment : sched::Deployment{};
+  sched::Deployment deployment = following.setup ? *following.setup->first.deployment : sched::Deployment{};
   return Served{
       {}, std::move(workload), std::move(deployment), std::move(latency), std::move(fitted), std::move(following)};
 }
@@ -501,6 +501,8 @@ Result<ExitCode> run(Session& session, Options options) {
     return session.fail(
         {ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"});
   }
+  // Parsed even without workers, so that a wrong --gpu is always an error.
+  TANGRAM_TRY(options.following.gpus, recut::parse_gpu_choices(options.gpus));
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options) : load(options));
   if (const auto& why = served.following.infeasible; !why.empty()) {
@@ -523,10 +525,9 @@ Result<ExitCode> run(Session& session, Options options) {
     }
   }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
-  // Parsed even without workers, so that a wrong --gpu is always an error.
-  TANGRAM_TRY(auto choices, recut::parse_gpu_choices(options.gpus));
+  recut::GpuChoices choices = options.following.gpus;
   if (options.following.cuts == "nvml") {
-    TANGRAM_TRY(choices, cut_for_start(options.following, *served.following.setup, std::move(choices)));
+    TANGRAM_TRY(choices, cut_for_start(options.following, served.following));
     config.gpu_cuts = serve::GpuCutOptions{.choices = choices, .directory = recut::state_directory(""), .after = {}};
     for (const auto& group : served.following.setup->fleet.groups) {
       for (const auto& device : device_names(group)) config.gpu_cuts->reserved.emplace(device, group.reserved);
