@@ -3,7 +3,8 @@
 // Whose rate is steady (Poisson, constant, closed loops) is judged in one run of all services. A service whose rate
 // varies is judged with the pieces of its own traffic that TrafficDesign chooses; a piece lasts seconds, in which a
 // neighbour's day or burst hardly moves. So while it is judged, its neighbours have the rate of their busiest time all
-// along. That is never too kind, it needs no knowledge of how the busy times of services coincide, and for the long
+// along; that of a trace is one at which random arrivals come as close together as its requests do at times, and they
+// are drawn at random (its own requests come as recorded while it is judged itself). That is never too kind, it needs no knowledge of how the busy times of services coincide, and for the long
 // tail that shares slices it costs little.
 //
 // A model that is loaded on demand is loaded by every batch here, and the slice is busy with it. In service it may
@@ -233,14 +234,12 @@ std::vector<plan::Verdict> SimulatedCertifier::certify_together(std::span<const 
                                                                 std::span<const plan::SharedGroup> groups,
                                                                 bool confirm) {
   if (!loads_known(services, groups)) return std::vector<plan::Verdict>(services.size());
-  // A neighbour is simulated at its busiest rate, which says nothing of requests that come all at once.
-  const bool trace = std::ranges::any_of(
-      services, [](const Service& service) { return std::holds_alternative<TraceTraffic>(service.traffic); });
-  if (trace && services.size() > 1) {
+  // A neighbour is simulated as random arrivals at its busiest, which says nothing of requests that come all at once.
+  if (services.size() > 1 && std::ranges::any_of(services, plan::comes_at_once)) {
     plan::Verdict open;
     open.too_close = true;
     open.attainment_high = 1;
-    open.view = "not judged: a trace on shared slices";
+    open.view = "not judged: the requests of a trace come all at once";
     return std::vector<plan::Verdict>(services.size(), open);
   }
   const Reduced reduced = reduce(services, groups);
@@ -269,8 +268,8 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
     const KnownService& known = known_service(services[i], content_key(services[i]));
     powers.push_back(power_of(together.deployment, ServiceId(i), known.sizes, known.samples_mean));
     powers.back().request_s += load_s(together.deployment, ServiceId(i));
-    rate_all += plan::busiest_rate_per_s(services[i]);
-    work_all += plan::busiest_rate_per_s(services[i]) * powers.back().request_s;
+    rate_all += plan::neighbour_rate_per_s(services[i]);
+    work_all += plan::neighbour_rate_per_s(services[i]) * powers.back().request_s;
   }
   const double raised = (confirm ? kRaisedConfirm : kRaisedLook) / static_cast<double>(services.size());
   double load = 0;
@@ -278,7 +277,7 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
   for (std::uint32_t i = 0; i < services.size(); ++i) {
     const KnownService& known = known_service(services[i], content_key(services[i]));
     const double least = raised * std::min(rate_all, work_all / std::max(powers[i].request_s, 1e-9));
-    rates.push_back(std::max(least, plan::busiest_rate_per_s(services[i])));
+    rates.push_back(std::max(least, plan::neighbour_rate_per_s(services[i])));
     load += rates.back() * powers[i].request_s;
     together.workload.services.push_back(at_rate(services[i], known.sizes, rates.back()));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rng.h"
 #include "core/geometry.h"
 #include "lab/certify.h"
 #include "plan/shared_slices.h"
@@ -129,12 +130,33 @@ TEST(CertifyTogether, PromisesNothingOfALoadThatWasNeverTimed) {
   for (const auto& verdict : ask(services, group)) EXPECT_FALSE(verdict.holds);
 }
 
-// What was certified holds in a simulation of the whole traffic with other random numbers, for steady services and
-// for one with a day.
+// Requests that come at random, by the seed; `at_once` of them together.
+TraceTraffic recorded(double rate_per_s, double length_s, std::uint64_t seed, int at_once = 1) {
+  Rng rng(seed);
+  TraceTraffic replay;
+  for (double at = 0; at < length_s; at += rng.exponential(at_once / rate_per_s)) {
+    for (int i = 0; i < at_once; ++i) replay.trace.push_back({kTimeZero + from_seconds(at), 1, 1});
+  }
+  return replay;
+}
+
+// A trace of single requests is a neighbour like any other. Twenty at once keep a slice busy for 100 ms, which its
+// neighbour with 50 ms does not survive: nothing is promised, also where the mean is low.
+TEST(CertifyTogether, JudgesATraceUnlessItsRequestsComeAtOnce) {
+  std::vector<Service> services{service_of("a", "fast", 20, 50ms), service_of("trace", "fast", 0, 1s)};
+  services[1].traffic = recorded(10, 3600, 5);
+  for (const auto& verdict : ask(services, shared(services))) EXPECT_TRUE(verdict.holds) << verdict.attainment;
+  services[1].traffic = recorded(1, 3600, 5, 20);
+  for (const auto& verdict : ask(services, shared(services))) EXPECT_FALSE(verdict.holds);
+}
+
+// What was certified holds in a simulation of the whole traffic with other random numbers, for steady services, for one
+// with a day and for a trace.
 TEST(CertifyTogether, AgreesWithASimulationOfTheWholeTraffic) {
-  std::vector<Service> services{service_of("a", "fast", 30, 50ms), service_of("b", "fast", 30, 80ms),
-                                service_of("day", "fast", 15, 60ms)};
+  std::vector<Service> services{service_of("a", "fast", 30, 50ms), service_of("b", "fast", 20, 80ms),
+                                service_of("day", "fast", 15, 60ms), service_of("trace", "fast", 0, 60ms)};
   services[2].traffic = DiurnalTraffic{.rate_per_s = 15, .amplitude = 0.8, .period_s = 3600, .peak_at_s = 1800};
+  services[3].traffic = recorded(6, 7200, 9);
   const auto group = shared(services);
   for (const auto& verdict : ask(services, group)) ASSERT_TRUE(verdict.holds);
   Plan plan;

@@ -47,7 +47,7 @@ std::string why_rejected(const Problem& problem, const SharedSet& set, const Ser
       if (replica.service == service.name) limit = std::max(limit, replica.rate_max_per_s.value_or(0));
     }
   }
-  const double rate = problem.options.demand_factor * busiest_rate_per_s(service);
+  const double rate = problem.options.demand_factor * neighbour_rate_per_s(service);
   if (limit == 0 || rate <= limit * kRateTolerance) return {};
   return fmt::format("the plan has room for {:.4g} requests/s of it, and it sends up to {:.4g}", limit, rate);
 }

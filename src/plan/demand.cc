@@ -270,6 +270,56 @@ double most_within(const TraceTraffic& replay, double seconds) {
   return static_cast<double>(most);
 }
 
+// The chance that random arrivals bring `least` or more where they bring `mean` on average.
+double chance_of_at_least(int least, double mean) {
+  double term = math::exp(-mean);
+  double fewer = 0;
+  for (int n = 0; n < least; ++n) {
+    fewer += term;
+    term *= mean / (n + 1);
+  }
+  return std::max(0.0, 1 - fewer);
+}
+
+// The rate at which random arrivals are as close together as the requests of the trace are at times: that bring, in
+// windows of any length, as many requests in as large a share of the windows. Example: twelve requests in the same
+// millisecond, once in a minute, are what 3,400 random arrivals a second bring as often.
+double clumped_rate_per_s(const TraceTraffic& replay, double mean_per_s) {
+  // Rarer clumps may be chance, and make few requests late.
+  constexpr double kWindowsLeast = 5;
+  constexpr double kMeanMost = 500;
+  const double length_s = to_seconds(replay.trace.back().at - replay.trace.front().at) / replay.speed;
+  double rate = 0;
+  for (const double window_s : {0.001, 0.004, 0.016, 0.064, 0.256, 1.0, 4.0}) {
+    std::map<int, double> windows;  // By the number of requests in them.
+    std::int64_t window = -1;
+    int count = 0;
+    for (const auto& entry : replay.trace) {
+      const auto own = static_cast<std::int64_t>(to_seconds(entry.at - kTimeZero) / replay.speed / window_s);
+      if (own != window && count > 0) windows[count] += 1;
+      count = own == window ? count + 1 : 1;
+      window = own;
+    }
+    windows[count] += 1;
+    const double all = std::max(1.0, length_s / window_s);
+    double with_more = 0;
+    for (auto entry = windows.rbegin(); entry != windows.rend(); ++entry) {
+      with_more += entry->second;
+      // Fewer than that are no clump, however regularly they come.
+      if (entry->first <= mean_per_s * window_s + 1) break;
+      if (with_more < kWindowsLeast) continue;
+      double low = 0;
+      double high = kMeanMost;
+      while (high - low > 0.001 * high) {
+        const double middle = (low + high) / 2;
+        (chance_of_at_least(entry->first, middle) < with_more / all ? low : high) = middle;
+      }
+      rate = std::max(rate, high / window_s);
+    }
+  }
+  return rate;
+}
+
 double least_rate_of_trace(const Service& service, const TraceTraffic& replay) {
   const double mean = mean_rate_per_s(service.traffic);
   if (replay.trace.empty() || mean <= 0) return mean;
@@ -317,6 +367,18 @@ double busiest_rate_per_s(const Service& service) {
   if (replay == nullptr || replay->trace.empty()) return planned;
   constexpr double kBusySeconds = 10;
   return std::max(planned, most_within(*replay, kBusySeconds * replay->speed) / kBusySeconds);
+}
+
+double neighbour_rate_per_s(const Service& service) {
+  const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
+  if (replay == nullptr || replay->trace.empty()) return busiest_rate_per_s(service);
+  return std::max(busiest_rate_per_s(service), clumped_rate_per_s(*replay, mean_rate_per_s(service.traffic)));
+}
+
+bool comes_at_once(const Service& service) {
+  constexpr double kFactorMost = 5;
+  return std::holds_alternative<TraceTraffic>(service.traffic) &&
+         neighbour_rate_per_s(service) > kFactorMost * std::max(mean_rate_per_s(service.traffic), 1e-9);
 }
 
 double planning_rate_per_s(const Service& service) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "base/rng.h"
+
 namespace tangram::plan {
 namespace {
 
@@ -37,6 +41,42 @@ TEST(GatherRate, IsThatOfTheBusiestTime) {
   EXPECT_NEAR(gather_rate_per_s(bursts), 100 * 10 / 1.9, 1);
   bursts.traffic = PoissonTraffic{100};
   EXPECT_EQ(gather_rate_per_s(bursts), 100);
+}
+
+Service of_trace(const std::vector<double>& at_s) {
+  Service service;
+  service.name = service.model = "a";
+  service.slo = {.latency = 50ms, .percentile = 99};
+  TraceTraffic replay;
+  for (const double at : at_s) replay.trace.push_back({kTimeZero + from_seconds(at), 1, 1});
+  service.traffic = std::move(replay);
+  return service;
+}
+
+// Five at once every ten seconds are 90,000 windows of a millisecond of which ten hold five. A mean m of random arrivals
+// brings five or more in m^5 / 120 e^-m of the windows, 10 / 90,000 at m = 0.5: 500/s. One in each second is no clump,
+// and is judged at the busiest ten seconds. 20 random arrivals a second are judged at little more than that; a spike of
+// 2,000/s for five seconds at its own rate or more, which is too much for neighbours.
+TEST(NeighbourRate, IsThatOfRandomArrivalsWhichComeAsCloselyAsThoseOfATrace) {
+  std::vector<double> five;
+  std::vector<double> one;
+  for (int i = 0; i < 50; ++i) {
+    five.push_back(10.0 * (i / 5));
+    one.push_back(i);
+  }
+  EXPECT_NEAR(neighbour_rate_per_s(of_trace(five)), 480, 50);
+  EXPECT_TRUE(comes_at_once(of_trace(five)));
+  EXPECT_NEAR(neighbour_rate_per_s(of_trace(one)), 1, 0.1);
+  EXPECT_FALSE(comes_at_once(of_trace(one)));
+  Rng rng(3);
+  std::vector<double> random;
+  for (double at = 0; at < 3600; at += rng.exponential(1.0 / 20)) random.push_back(at);
+  const double rate = neighbour_rate_per_s(of_trace(random));
+  EXPECT_GE(rate, 20);
+  EXPECT_LT(rate, 35);
+  EXPECT_FALSE(comes_at_once(of_trace(random)));
+  EXPECT_GT(neighbour_rate_per_s(with_spike(85, 0)), 1900);
+  EXPECT_TRUE(comes_at_once(with_spike(85, 0)));
 }
 
 }  // namespace

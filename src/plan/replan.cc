@@ -597,7 +597,7 @@ class Replan {
 void renew_rate_limits(const Problem& problem, PlanAnswer& answer) {
   const auto renew = [&](Replica& replica) {
     const auto service = std::ranges::find(problem.workload.services, replica.service, &Service::name);
-    if (replica.rate_max_per_s) replica.rate_max_per_s = problem.options.demand_factor * busiest_rate_per_s(*service);
+    if (replica.rate_max_per_s) replica.rate_max_per_s = problem.options.demand_factor * neighbour_rate_per_s(*service);
   };
   for (auto& device : answer.plan.devices) {
     for (auto& slice : device.slices) std::ranges::for_each(slice.replicas, renew);

@@ -260,7 +260,7 @@ class SharingSearch {
         Replica replica{.service = service(member).name, .buckets = buckets};
         if (run.load_s > 0) replica.load = ReplicaLoad::on_demand;
         const bool loop = std::holds_alternative<ClosedLoopTraffic>(service(member).traffic);
-        if (!loop) replica.rate_max_per_s = problem_.options.demand_factor * busiest_rate_per_s(service(member));
+        if (!loop) replica.rate_max_per_s = problem_.options.demand_factor * neighbour_rate_per_s(service(member));
         replicas.push_back(std::move(replica));
       }
     }

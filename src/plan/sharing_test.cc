@@ -518,31 +518,33 @@ TEST(Sharing, RefusesWithoutSimulationOnlyWhatTheBoundsExclude) {
   EXPECT_GT(certifier.asked, 0);
 }
 
-// Two services of a trace, which may come all at once, and two of random arrivals. Only the latter share, and it is
-// said.
-TEST(Sharing, LeavesTracesOnSlicesOfTheirOwn) {
+// Two services of a trace and four of random arrivals. Where twenty requests of the traces come in the same instant, only
+// the others share; where they come one by one, all do.
+TEST(Sharing, LeavesTracesOnSlicesOfTheirOwnWhoseRequestsComeAtOnce) {
   LinearModel model;
   std::vector<Service> services;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
     model.runs[name] = {.ms = 5, .weights_mib = 500};
     services.push_back(service_of(name, name, 1, from_milliseconds(500)));
   }
-  for (const std::size_t s : {0, 1}) {
-    TraceTraffic replay;
-    for (int i = 0; i < 100; ++i) replay.trace.push_back({kTimeZero + std::chrono::seconds(i), 1, 1});
-    services[s].traffic = std::move(replay);
+  for (const int at_once : {1, 20}) {
+    for (const std::size_t s : {0, 1}) {
+      TraceTraffic replay;
+      for (int i = 0; i < 100; ++i) replay.trace.push_back({kTimeZero + std::chrono::seconds(i / at_once * at_once), 1, 1});
+      services[s].traffic = std::move(replay);
+    }
+    Problem problem = problem_of(model, services, 20);
+    const auto answer = planned(problem);
+    ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+    EXPECT_EQ(answer.devices, 1);
+    int sharing = 0;
+    for (const auto& service : answer.services) {
+      const bool trace = service.service == "a" || service.service == "b";
+      EXPECT_TRUE(!trace || at_once == 1 || service.shares_with.empty()) << service.service;
+      sharing += service.shares_with.empty() ? 0 : 1;
+    }
+    EXPECT_GE(sharing, at_once == 1 ? 6 : 2);
   }
-  Problem problem = problem_of(model, services, 20);
-  const auto answer = planned(problem);
-  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
-  EXPECT_EQ(answer.devices, 1);
-  int sharing = 0;
-  for (const auto& service : answer.services) {
-    const bool trace = service.service == "a" || service.service == "b";
-    EXPECT_TRUE(!trace || service.shares_with.empty()) << service.service;
-    sharing += service.shares_with.empty() ? 0 : 1;
-  }
-  EXPECT_GE(sharing, 2);
 }
 
 // Eight services are too many to try every division. The bound is never above the best of all groupings, the plan never

@@ -214,10 +214,11 @@ GpuChoices unreachable_devices(const Plan& plan, const adapters::DriverReport& d
   for (const auto& device : plan.devices) {
     if (is_host(device) || choices.contains(device.name)) continue;
     open.push_back(&device);
-    if (++lacking[device.type] > 1) continue;
-    lacking[device.type] -= std::ranges::count_if(driver.gpus, [&](const DriverGpu& gpu) {
+    const auto there = std::ranges::count_if(driver.gpus, [&](const DriverGpu& gpu) {
       return gpu.reachable && !chosen.contains(&gpu) && may_be(device, gpu);
     });
+    const auto [count, is_first] = lacking.emplace(device.type, 1 - there);
+    if (!is_first) ++count->second;
   }
   for (const auto* device : std::views::reverse(open)) {
     if (lacking[device->type] <= 0) continue;

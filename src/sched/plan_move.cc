@@ -235,7 +235,7 @@ Move::Action Move::next(std::span<const SliceState> slices) {
 Move::Answer Move::on_reshaped(DeviceId device, bool ok, int attempts_max) {
   const auto turn = std::ranges::find_if(
       turns_, [&](const Turn& each) { return each.reshaping && steps_[each.step].device == device; });
-  TANGRAM_CHECK(turn != turns_.end(), "the answer is to a re-cut that was asked for");
+  TANGRAM_CHECK(turn != turns_.end(), "the answer is to the re-cut that was asked for");
   current_ = turn->step;
   turn->reshaping = false;
   if (ok) return Answer::over;

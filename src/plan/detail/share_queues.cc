@@ -184,8 +184,8 @@ std::string why_alone(const Problem& problem, const Service& service) {
   if (service.isolation == Isolation::own_slices) return "its isolation is own_slices";
   if (service.job) return "it is a job, whose rows have no deadlines of their own";
   if (service.size_drift) return "its sizes drift";
-  if (std::holds_alternative<TraceTraffic>(service.traffic)) {
-    return "requests of a trace may come all at once, which is certified on slices of its own only";
+  if (comes_at_once(service)) {
+    return "requests of its trace come all at once at times, which is certified on slices of its own only";
   }
   if (service.slo.window_s > 0) return "windows of its Slo are certified on slices of its own only";
   for (const auto& group : problem.fleet.groups) {
@@ -339,8 +339,9 @@ bool surely_holds(const Problem& problem, const QueueProblem& queues, const Bloc
     double rate = 0;
     for (const std::size_t member : queues.queues[block.queues[q]].members) {
       const Service& service = problem.workload.services[member];
-      // Clients that wait for answers are no random arrivals.
+      // Clients that wait for answers are no random arrivals, and neither are recorded ones.
       if (std::holds_alternative<ClosedLoopTraffic>(service.traffic) || service.slo.window_s > 0) return false;
+      if (std::holds_alternative<TraceTraffic>(service.traffic)) return false;
       rate += busiest_rate_per_s(service);
     }
     double samples_all = 0;
