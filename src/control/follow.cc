@@ -154,6 +154,11 @@ void Follow::on_failed(const FollowMove& move, const std::string& reason) {
   last_reason_ = fmt::format("could not move ({}): {}", reason_of(move.plan.step), reason);
 }
 
+void Follow::on_way_back_lost() {
+  previous_.reset();
+  guard_.end();
+}
+
 void Follow::on_services_changed(const std::vector<Service>& services) {
   guard_.set_services(services);
   previous_.reset();

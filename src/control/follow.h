@@ -101,6 +101,8 @@ class Follow {
   void on_services_changed(const std::vector<Service>& services);
   // It has ended: every device is cut.
   void on_moved(TimePoint now);
+  // The plan before needs a device that is lost: there is no way back to it, neither for the guard nor for people.
+  void on_way_back_lost();
   // Slices are down without a move. What is missed meanwhile is no fault of the plan.
   void on_slices_down() { guard_.end(); }
 

@@ -45,6 +45,20 @@ struct Followed {
   TimePoint now = kTimeZero;
 };
 
+// The same counts that take another move back: the plan before needs a device that is lost, so it never comes back.
+TEST(Follow, NeverReturnsToAPlanThatNeedsALostDevice) {
+  for (const bool lost : {false, true}) {
+    Followed bench;
+    for (int i = 0; i < 60; ++i) EXPECT_FALSE(bench.look(200, 0));
+    bench.move_to(1);
+    if (lost) bench.follow.on_way_back_lost();
+    std::optional<FollowMove> back;
+    for (int i = 0; i < 30 && !back; ++i) back = bench.look(180, 20);
+    EXPECT_EQ(back.has_value(), !lost);
+    EXPECT_EQ(bench.follow.undo().ok(), !lost);
+  }
+}
+
 TEST(Follow, PutsAPlanInForceAndGuardsIt) {
   Followed bench;
   EXPECT_EQ(bench.follow.state(), FollowState::watching);

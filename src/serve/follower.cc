@@ -270,6 +270,7 @@ void Follower::watch_devices(LiveWorld& world) {
   if (back == 0 && lost_.size() == before && !again) return;
   std::set<std::string> names;
   for (const auto& [name, at] : lost_) names.insert(name);
+  forget_lost_way_back();
   if (names.empty()) {
     host::LogLine line(host::LogLevel::info, "devices_back");
     log_.write(line);
@@ -283,6 +284,13 @@ void Follower::watch_devices(LiveWorld& world) {
     mail_.lost_at = world.time();
   }
   changed_.notify_all();
+}
+
+void Follower::forget_lost_way_back() {
+  const auto& back = follow_.previous();
+  if (!back || !back->standing->plan) return;
+  const auto& devices = back->standing->plan->plan.devices;
+  if (std::ranges::any_of(devices, [&](const auto& d) { return lost_.contains(d.name); })) follow_.on_way_back_lost();
 }
 
 // Where it can be known, at once. Elsewhere a trial says: a device that is still dead is lost again after lost_after_.
@@ -357,6 +365,7 @@ Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& mov
   }
   const std::vector<control::ServiceDemand> planned_before = follow_.standing().planned;
   follow_.on_begun(move, world.time());
+  forget_lost_way_back();
   auto line = step_line(move.undo ? "follow_taken_back" : "follow_moving", move.plan.step);
   log_.write(line);
   hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));

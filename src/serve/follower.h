@@ -151,6 +151,8 @@ class Follower final : public ControlOwner {
   // Hands what a next run needs to the writer.
   void save(const LiveWorld& world) EXCLUDES(mutex_);
   SavedFollowing saved(const LiveWorld& world) const EXCLUDES(mutex_);
+  // What is worse after a loss is so for the loss: the guard must not return to a plan that needs the lost device.
+  void forget_lost_way_back();
   // Whether a lost device may be used again.
   bool may_return(const LiveWorld& world, const std::string& device, TimePoint lost_at) const;
   // A move that has ended is reported to `follow_`.

@@ -25,6 +25,7 @@
 #include "client/offline_rows.h"
 #include "core/day.h"
 #include "host/files.h"
+#include "host/prompt_thread.h"
 #include "report/load_report.h"
 #include "report/number_text.h"
 #include "report/table.h"
@@ -382,6 +383,9 @@ Result<client::LoadResult> drive(Session& session, const Options& options, const
   // With both protocols every other request goes over HTTP, and only the HTTP sender reports how many it has sent.
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
   config.interrupted = [&] { return guard.interrupted(); };
+  // Beside programs that compute, requests would be sent late and answers be read late: it is the server that is
+  // measured.
+  host::wake_promptly();
   auto result = client::run_load(targets, requests, config);
   interrupted = guard.interrupted();
   return result;
