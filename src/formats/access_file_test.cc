@@ -68,7 +68,7 @@ TEST(AccessFile, ReportsAllProblemsAtOnce) {
             "access.yaml:6:12: a tenant needs keys or certificate_names, to identify its requests\n"
             "access.yaml:6:22: burst needs rate_per_s\n"
             "access.yaml:6:25: key is unknown: \"quotas\"; known: name, role, keys, certificate_names, models, "
-            "rate_per_s, burst, quota_per_day, in_flight_max");
+            "rate_per_s, burst, quota_per_day, in_flight_max, weight, priority_best, deadline_max_ms");
 }
 
 TEST(AccessFile, WantsSomebody) {

@@ -269,7 +269,7 @@ void add_learn(Program& program) {
                     {"tangram learn DIR/few.csv --known DIR/others.csv -o model.json",
                      "Fit a new network with few runs, using the runs of others."},
                     {"tangram learn examples/measurements.csv --assume h100-80gb=a100-80gb*1.7 -o model.json",
-                     "Guess the run times of a GPU type that was not measured, with wide intervals."},
+                     "Guess the run times of a GPU type that nobody has measured."},
                     {"tangram learn examples/measurements.csv --html report.html",
                      "Compare measured and predicted times in pictures."}}},
       [options](Session& session) { return run(session, *options); });

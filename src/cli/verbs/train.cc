@@ -212,7 +212,7 @@ void add_train(Program& program) {
                      "Whether the script may be trained on lent slices."},
                     {"tangram train run examples/training/digits.py --workers 2",
                      "With two trainers. Arguments of the script follow a --."},
-                    {"tangram train submit job.yaml", "Train on what inference leaves."},
+                    {"tangram train submit examples/training/job.yaml", "Train on what inference leaves."},
                     {"tangram train list --output json", "How far the jobs are."},
                     {"tangram train logs -f digits", "What a job prints, until it has ended."}}},
       [options](Session& session) -> Result<ExitCode> {
