@@ -55,16 +55,16 @@ expect 3 "${measure[@]}" --model shout --device cpu --engine onnx --models m -o 
 expect 2 "${measure[@]}" --model sum --device cpu --engine onnx --models m --onnx-provider cuda --profiles 1c -o x.csv; has err "needs a GPU"
 
 # On a GPU slice: the process sees the MIG device of an idle slice of that profile, and its memory is the limit.
-export FAKE_ORT_LOG=$PWD/ort.log FAKE_ORT_PROVIDERS=cuda
+export TANGRAM_FAKE_ORT_LOG=$PWD/ort.log TANGRAM_FAKE_ORT_PROVIDERS=cuda
 gpu=(env LD_LIBRARY_PATH="$FAKE_NVML" "$TANGRAM" "${measure[@]}" --model sum --device a100-80gb --engine onnx --models m)
 "${gpu[@]}" --profiles 1g.10gb -o gpu.csv >out 2>err || fail "a slice of a GPU: $(cat err)"
 grep -q '^cuda MIG-0000000[78]-0000-5000-8000-0000000000a0 limit [1-9]' ort.log || fail "not on the MIG device of a 1g.10gb: $(cat ort.log)"
 "${gpu[@]}" --profiles 2g.20gb -o gpu2.csv >out 2>err && fail "a slice that is not there was measured"
 has err "tangram apply"
-FAKE_ORT_PROVIDERS=
+TANGRAM_FAKE_ORT_PROVIDERS=
 "${gpu[@]}" --profiles 1g.10gb -o gpu3.csv >out 2>err && fail "without CUDA it was measured all the same"
 has err "provider cuda of ONNX Runtime cannot be used"
-unset FAKE_ORT_LOG FAKE_ORT_PROVIDERS
+unset TANGRAM_FAKE_ORT_LOG TANGRAM_FAKE_ORT_PROVIDERS
 
 # Served from two slices with an engine each; a plan that puts both engines on one slice is refused.
 slice() { printf '{"profile": "1c", "start": %s, "replicas": [%s]}' "$1" "$2"; }

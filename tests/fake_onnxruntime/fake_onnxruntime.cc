@@ -4,9 +4,9 @@
 //
 // Written from the public documentation of the C interface. What it answers is set by variables that are read when it
 // is loaded:
-//   FAKE_ORT_VERSION    what it says that it is; default 1.17.1
-//   FAKE_ORT_PROVIDERS  cuda, tensorrt: those that work, with a comma between; default none
-//   FAKE_ORT_LOG        a file to which it writes the calls that matter, one a line
+//   TANGRAM_FAKE_ORT_VERSION    what it says that it is; default 1.17.1
+//   TANGRAM_FAKE_ORT_PROVIDERS  cuda, tensorrt: those that work, with a comma between; default none
+//   TANGRAM_FAKE_ORT_LOG        a file to which it writes the calls that matter, one a line
 //
 // A model is a text: "input NAME TYPE AXIS..." and "output NAME TYPE AXIS...", where an axis of -1 varies, and
 // "steps N MS" for a run of N steps of MS milliseconds each, between which it looks whether it is to stop. An output is
@@ -36,9 +36,9 @@ std::string variable(const char* name, const char* otherwise) {
 }
 
 // Read when the library is loaded, as CUDA does with its own.
-const std::string the_version = variable("FAKE_ORT_VERSION", "1.17.1");
-const std::string the_providers = variable("FAKE_ORT_PROVIDERS", "");
-const std::string the_log = variable("FAKE_ORT_LOG", "");
+const std::string the_version = variable("TANGRAM_FAKE_ORT_VERSION", "1.17.1");
+const std::string the_providers = variable("TANGRAM_FAKE_ORT_PROVIDERS", "");
+const std::string the_log = variable("TANGRAM_FAKE_ORT_LOG", "");
 const std::string the_visible_devices = variable("CUDA_VISIBLE_DEVICES", "");
 
 [[noreturn]] void breach(const std::string& what) {

@@ -37,7 +37,7 @@ class OnnxStandIn : public testing::Test {
   // What the child does: opens the model as a slice with `config` would, runs a batch of `size`, prints the first
   // error, and exits with 0 if there was none.
   [[noreturn]] void child(const BatchEngineConfig& config, std::int64_t size) const {
-    setenv("FAKE_ORT_LOG", (folder_ / "log").c_str(), 1);
+    setenv("TANGRAM_FAKE_ORT_LOG", (folder_ / "log").c_str(), 1);
     const auto done = open_and_run(config, size);
     if (!done) std::fprintf(stderr, "error: %s\n", done.error().message.c_str());
     std::_Exit(done ? 0 : done.error().code == ErrorCode::exhausted ? 2 : 1);
@@ -74,17 +74,18 @@ TEST_F(OnnxStandIn, RunsOnTheCoresOfTheHost) {
 }
 
 TEST_F(OnnxStandIn, RefusesALibraryThatIsTooOldAndTakesTheOldestThatItKnows) {
-  EXPECT_EXIT((setenv("FAKE_ORT_VERSION", "1.10.2", 1), child({}, 5)), ExitedWithCode(1),
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_VERSION", "1.10.2", 1), child({}, 5)), ExitedWithCode(1),
               "is ONNX Runtime 1.10.2; expected 1.11 or later");
-  EXPECT_EXIT((setenv("FAKE_ORT_VERSION", "2.0.0", 1), child({}, 5)), ExitedWithCode(1), "is ONNX Runtime 2.0.0");
-  EXPECT_EXIT((setenv("FAKE_ORT_VERSION", "1.11.0", 1), child({}, 5)), ExitedWithCode(0), "");
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_VERSION", "2.0.0", 1), child({}, 5)), ExitedWithCode(1),
+              "is ONNX Runtime 2.0.0");
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_VERSION", "1.11.0", 1), child({}, 5)), ExitedWithCode(0), "");
 }
 
 // 9,728 MiB of a 1g.10gb without the 512 MiB of CUDA are 9,216 MiB, or 9,663,676,416 bytes.
 TEST_F(OnnxStandIn, UsesCudaWithTheMemoryOfTheSlice) {
-  EXPECT_EXIT(
-      (setenv("FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1), child(gpu_slice(), 5)),
-      ExitedWithCode(0), "");
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+               child(gpu_slice(), 5)),
+              ExitedWithCode(0), "");
   EXPECT_THAT(log(), testing::HasSubstr(std::string("cuda ") + kDevice + " limit 9663676416\n"));
   EXPECT_THAT(log(), testing::HasSubstr("session cuda\n"));
 }
@@ -92,7 +93,7 @@ TEST_F(OnnxStandIn, UsesCudaWithTheMemoryOfTheSlice) {
 TEST_F(OnnxStandIn, KeepsTheEnginesOfTensorrtApartByMigProfile) {
   auto config = gpu_slice();
   config.provider = "tensorrt";
-  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
                setenv("XDG_CACHE_HOME", folder_.c_str(), 1), child(config, 5)),
               ExitedWithCode(0), "");
   EXPECT_THAT(log(), testing::HasSubstr("tensorrt/a100-80gb/1g.10gb\n"));
@@ -103,12 +104,12 @@ TEST_F(OnnxStandIn, KeepsTheEnginesOfTensorrtApartByMigProfile) {
 TEST_F(OnnxStandIn, KeepsNoEnginesOfTensorrtWithoutAHomeOrASlice) {
   auto config = gpu_slice();
   config.provider = "tensorrt";
-  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
                unsetenv("XDG_CACHE_HOME"), unsetenv("HOME"), child(config, 5)),
               ExitedWithCode(0), "");
   EXPECT_THAT(log(), testing::HasSubstr("tensorrt cache none\n"));
   config.mig_profile.clear();
-  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda,tensorrt", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
                setenv("XDG_CACHE_HOME", folder_.c_str(), 1), child(config, 5)),
               ExitedWithCode(0), "");
   EXPECT_THAT(log(), testing::Not(testing::HasSubstr("tensorrt cache /")));
@@ -121,23 +122,25 @@ TEST_F(OnnxStandIn, SaysWhichProviderIsNotThere) {
       "provider cuda of ONNX Runtime cannot be used: Failed to load library libonnxruntime_providers_shared.so");
   auto config = gpu_slice();
   config.provider = "tensorrt";
-  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1), child(config, 5)),
-              ExitedWithCode(1), "provider tensorrt of ONNX Runtime cannot be used");
+  EXPECT_EXIT(
+      (setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1), child(config, 5)),
+      ExitedWithCode(1), "provider tensorrt of ONNX Runtime cannot be used");
 }
 
 // The stand-in ends a process that would run on another device than its slice: it shows that the tests above can fail.
 TEST_F(OnnxStandIn, IsStrictAboutTheDeviceOfTheProcess) {
-  EXPECT_EXIT((setenv("FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", "0", 1), child(gpu_slice(), 5)),
-              testing::KilledBySignal(SIGABRT), "strict: CUDA_VISIBLE_DEVICES was \"0\"");
+  EXPECT_EXIT(
+      (setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", "0", 1), child(gpu_slice(), 5)),
+      testing::KilledBySignal(SIGABRT), "strict: CUDA_VISIBLE_DEVICES was \"0\"");
 }
 
 // 560 MiB of input where 513 are left.
 TEST_F(OnnxStandIn, TellsThatTheMemoryOfTheSliceDoesNotSuffice) {
   auto config = gpu_slice();
   config.memory_mib = 1025;  // 513 MiB for tensors.
-  EXPECT_EXIT(
-      (setenv("FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1), child(config, 140 << 20)),
-      ExitedWithCode(2), "out of memory: BFCArena");
+  EXPECT_EXIT((setenv("TANGRAM_FAKE_ORT_PROVIDERS", "cuda", 1), setenv("CUDA_VISIBLE_DEVICES", kDevice, 1),
+               child(config, 140 << 20)),
+              ExitedWithCode(2), "out of memory: BFCArena");
 }
 
 TEST_F(OnnxStandIn, SaysThatAFileIsNoModel) {
