@@ -163,11 +163,12 @@ std::vector<Measure> measures_in_force() {
 bool worker_may_have(std::string_view variable) {
   constexpr std::array<std::string_view, 8> kNames{
       "PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "LD_PRELOAD"};
-  // Settings of the C library, of CUDA and its drivers, of OpenMP, MKL, ONNX Runtime, PyTorch and of ourselves, and of
-  // the sanitizers.
-  constexpr std::array<std::string_view, 22> kFamilies{
-      "LC_",  "CUDA_",  "NVIDIA_",  "CUDNN_", "CUBLAS_", "NCCL_", "OMP_",     "GOMP_",   "KMP_",  "MKL_",  "OPENBLAS_",
-      "ORT_", "TORCH_", "PYTORCH_", "ATEN_",  "TF_TRT_", "TRT_",  "TANGRAM_", "MALLOC_", "ASAN_", "LSAN_", "UBSAN_"};
+  // Settings of the C library, of CUDA and its drivers, of OpenMP, MKL, ONNX Runtime, PyTorch and of ourselves, of
+  // the sanitizers, and of the library that stands in for ONNX Runtime in tests.
+  constexpr std::array<std::string_view, 23> kFamilies{
+      "LC_",  "CUDA_",    "NVIDIA_",   "CUDNN_", "CUBLAS_", "NCCL_",    "OMP_",     "GOMP_",
+      "KMP_", "MKL_",     "OPENBLAS_", "ORT_",   "TORCH_",  "PYTORCH_", "ATEN_",    "TF_TRT_",
+      "TRT_", "TANGRAM_", "MALLOC_",   "ASAN_",  "LSAN_",   "UBSAN_",   "FAKE_ORT_"};
   const std::string_view name = variable.substr(0, variable.find('='));
   if (name == "TANGRAM_TOKEN") return false;  // Of a client on the same machine.
   return std::ranges::find(kNames, name) != kNames.end() ||
