@@ -80,6 +80,8 @@ class Follower final : public ControlOwner {
     SavedWriter::Write save = {};  // Keeps what a next run needs, on a thread of its own. Empty: nothing is kept.
     // What the descriptions of services say to expect of them at this time, for those that a reload brings. Any thread.
     std::function<std::vector<control::ServiceDemand>(const Workload&)> describe = {};
+    // A plan comes into force, for these services by ServiceId. The thread of the world, and once in the constructor.
+    std::function<void(const control::RunningPlan&, const std::vector<Service>&)> in_force = {};
   };
   // Moves the world to another plan. Errors: it cannot, and nothing has changed.
   using PutInForce = std::function<Result<Nothing>(LiveWorld&, const sched::Deployment&)>;
@@ -170,10 +172,13 @@ class Follower final : public ControlOwner {
   void free_unused();
   // Takes the names and limits of the services over.
   void set_services(const sched::Roster& roster);
+  // Calls in_force_ for the plan that runs.
+  void tell_in_force() const;
 
   Inbox& inbox_;
   host::LogWriter& log_;
   PutInForce put_in_force_;
+  std::vector<Service> services_;       // By id; filled only where in_force_ wants them.
   std::vector<std::string> names_;      // Of the services.
   std::vector<std::int64_t> size_max_;  // Their largest inputs.
   Fleet fleet_;
@@ -212,6 +217,7 @@ class Follower final : public ControlOwner {
   control::Controller controller_;             // The planning thread's, once it runs.
   std::optional<control::Controller> before_;  // ... and what it was before prepare(), until that is settled.
   std::function<std::vector<control::ServiceDemand>(const Workload&)> describe_;
+  std::function<void(const control::RunningPlan&, const std::vector<Service>&)> in_force_;
   sched::Roster roster_;  // Of the last prepare() that was settled; the thread of a reload.
   std::thread thread_;
 };

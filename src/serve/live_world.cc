@@ -564,25 +564,11 @@ void LiveWorld::recall(SliceId slice) {
   events_.add(now_, WorldEventKind::returned, slice.value());
 }
 
-// The slices of an earlier plan that have left keep their ids, so after a change the ids are not those of the places.
 std::unique_ptr<sched::Lending> LiveWorld::make_lending(const sched::LendingConfig& config,
-                                                        std::vector<sched::ServiceNeeds> needs) {
-  const sched::State& state = scheduler().state();
-  std::vector<SliceId> ids;
-  for (const sched::Place& place : state.deployment.places) {
-    const auto found = std::ranges::find_if(state.slices, [&](const sched::SliceState& slice) {
-      return slice.status != sched::SliceStatus::gone && slice.place.device == place.device &&
-             slice.place.slice == place.slice && slice.place.process == place.process;
-    });
-    TANGRAM_CHECK(found != state.slices.end(), "no plan moves, so each place has its slice");
-    ids.push_back(SliceId(static_cast<std::uint32_t>(found - state.slices.begin())));
-  }
-  for (auto& service : needs) {
-    for (auto& slice : service.slices) {
-      for (auto& id : slice) id = ids[id.index()];
-    }
-  }
-  return std::make_unique<sched::Lending>(recorded_->scheduler(), config, std::move(needs));
+                                                        const sched::LendingPlan& plan) {
+  auto needs = sched::needs_of_running(scheduler().state(), plan);
+  if (!needs) return nullptr;
+  return std::make_unique<sched::Lending>(recorded_->scheduler(), config, std::move(*needs));
 }
 
 void LiveWorld::take_models() {

@@ -111,10 +111,9 @@ class LiveWorld final : private sched::World {
   std::size_t in_flight(ServiceId service) const { return in_flight_by_[service.index()]; }
   // Moves to another plan, for all services that are known, by their ids. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
-  // What decides which slices inference lends, for `needs` that are in terms of the places of the plan in force. It may
-  // be used inside step() only, until the next plan.
-  std::unique_ptr<sched::Lending> make_lending(const sched::LendingConfig& config,
-                                               std::vector<sched::ServiceNeeds> needs);
+  // What decides which slices inference lends. It may be used inside step() only, until the next plan. Null: `plan` is
+  // not the one in force. Requires that no plan moves.
+  std::unique_ptr<sched::Lending> make_lending(const sched::LendingConfig& config, const sched::LendingPlan& plan);
   // Stops taking work: queued background requests are rejected, everything else in flight is served.
   void begin_drain() { recorded_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }

@@ -83,6 +83,7 @@ Result<Nothing> Server::open() {
     TANGRAM_TRY(setup.store, TrainingStore::open(config_.training->folder));
     setup.python = config_.training->python;
     setup.nice = config_.training->nice;
+    setup.whole_devices = config_.training->whole_devices;
     setup.worker_program = config_.worker_program.empty() ? worker::find_worker_program() : config_.worker_program;
     setup.lending = config_.training->lending;
     setup.needs = config_.training->needs;

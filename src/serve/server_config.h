@@ -66,9 +66,10 @@ struct TrainingOptions {
   std::string folder;  // Of jobs, their logs and states.
   std::string python;  // Empty: the first on this machine that has PyTorch.
   int nice = kTrainerNice;
+  bool whole_devices = false;  // See TrainingDesk::Setup, and below.
   sched::LendingConfig lending;
   // See TrainingDesk::Setup.
-  std::function<std::vector<sched::ServiceNeeds>(const sched::Deployment&)> needs;
+  std::function<sched::LendingPlan()> needs;
 };
 
 struct ServerConfig {

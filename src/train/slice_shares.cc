@@ -65,16 +65,22 @@ class Sharing {
     }
   }
 
-  // To the job of the highest priority that has least of its maximum; the first in the order of those. Jobs that could
-  // not have their minimum get nothing.
+  // What one more slice adds to the speed of a job, in parts of it.
+  double gain(std::size_t job) const {
+    const std::size_t has = shares_[job].size();
+    const auto& speeds = jobs_[job].speeds;
+    if (has >= speeds.size() || speeds[has - 1] <= 0) return 1 / static_cast<double>(has);
+    return speeds[has] / speeds[has - 1] - 1;
+  }
+
+  // To the job of the highest priority that gains most; the first in the order of those. Jobs that could not have their
+  // minimum get nothing.
   bool give_one(const std::vector<std::size_t>& order) {
     std::vector<std::size_t> asking;
     for (const std::size_t j : order) {
-      if (!shares_[j].empty() && shares_[j].size() < jobs_[j].max) asking.push_back(j);
+      if (!shares_[j].empty() && shares_[j].size() < jobs_[j].max && gain(j) >= kGainMin) asking.push_back(j);
     }
-    std::ranges::stable_sort(asking, {}, [&](std::size_t j) {
-      return std::pair(-jobs_[j].priority, static_cast<double>(shares_[j].size()) / static_cast<double>(jobs_[j].max));
-    });
+    std::ranges::stable_sort(asking, {}, [&](std::size_t j) { return std::pair(-jobs_[j].priority, -gain(j)); });
     return std::ranges::any_of(asking, [&](std::size_t j) { return give(j); });
   }
 

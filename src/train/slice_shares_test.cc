@@ -34,6 +34,24 @@ TEST(SliceShares, LeavesJobsOnTheirSlices) {
   EXPECT_EQ(share_slices(jobs, 4), (Shares{{2, 3}, {0, 1}}));
 }
 
+// Job 0 is 1.9 times as fast with two slices and 2.1 times with three, job 1 only 1.2 times with two: of five slices, the
+// first gets its second (0.9 > 0.2), then job 1 its second (0.2 > 0.105), then job 0 its third. A fourth would make job 0
+// faster by less than 2 %, and job 1 has what it may have.
+TEST(SliceShares, GivesASliceToTheJobThatGainsMostByIt) {
+  const std::vector<SliceAsker> jobs{{.min = 1, .max = 4, .speeds = {1, 1.9, 2.1, 2.12}, .fits = kAnywhere},
+                                     {.order = 1, .min = 1, .max = 2, .speeds = {5, 6}, .fits = kAnywhere}};
+  EXPECT_EQ(share_slices(jobs, 3), (Shares{{0, 2}, {1}}));
+  EXPECT_EQ(share_slices(jobs, 4), (Shares{{0, 2}, {1, 3}}));
+  EXPECT_EQ(share_slices(jobs, 5), (Shares{{0, 2, 4}, {1, 3}}));
+  EXPECT_EQ(share_slices(jobs, 8), (Shares{{0, 2, 4}, {1, 3}}));
+}
+
+// Its steps were timed with one and two slices only, so it tries a third.
+TEST(SliceShares, LetsAJobTryMoreSlicesThanItHasTimed) {
+  const std::vector<SliceAsker> jobs{{.min = 1, .max = 3, .speeds = {1, 1.5}, .fits = kAnywhere}};
+  EXPECT_EQ(share_slices(jobs, 3), (Shares{{0, 1, 2}}));
+}
+
 TEST(SliceShares, GivesOnlyWhatFits) {
   const std::vector<SliceAsker> jobs{{.min = 1, .max = 4, .fits = {false, true}},
                                      {.order = 1, .min = 1, .max = 4, .fits = {false, false, false}}};

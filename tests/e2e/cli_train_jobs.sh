@@ -50,7 +50,6 @@ expect 3 train submit lost.yaml; has err "none.py, which is not there"
 expect 2 train list digits; has err "list takes no name"
 expect 2 train cancel; has err "needs the name of a job"
 expect 2 train run; has err "needs a SCRIPT"
-expect 2 serve --follow fleet.yaml --services services.yaml --measurements m.csv --training kept; has err "--training needs a PLAN"
 
 begin_server
 expect 1 train list --port "$ADMIN"; has err "--training DIR"
@@ -107,9 +106,11 @@ wait_for digits 'j["trainers"] == 2 and j["generation"] >= 3'
 expect 0 train show digits --port "$ADMIN"; has out "digits is running"
 python3 -c 'import json; j = json.load(open("job.json")); raise SystemExit(j["steps_lost"] != 0)' || fail "lost: $(cat job.json)"
 
-# A trainer that is killed is replaced, and no step is lost with it.
+# A trainer that is killed is replaced, and no step is lost with it; also when the process that forks them is killed first.
 generation=$(python3 -c 'import json; print(json.load(open("job.json"))["generation"])')
-kill -KILL "$(pgrep -P "$(pgrep -P $PID | head -1)" | tail -1)" || fail "no trainer found"
+zygote=$(pgrep -P $PID | head -1)
+trainer=$(pgrep -P "$zygote" | tail -1)
+kill -KILL "$zygote" "$trainer" || fail "no trainer found"
 wait_for digits "j['trainers'] == 2 and j['generation'] >= $generation + 2 and j['steps_lost'] == 0"
 
 # The server is killed. Its trainers save the state and are gone; the next server goes on from there. (The interval of

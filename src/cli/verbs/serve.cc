@@ -66,6 +66,7 @@ struct Options {
   std::string training;  // The folder of training jobs; empty: there are none.
   std::string training_python;
   int training_nice = serve::kTrainerNice;
+  std::string training_lends = "slices";
   std::shared_ptr<LendingTables> lending = std::make_shared<LendingTables>();
   std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
@@ -520,9 +521,8 @@ Result<ExitCode> run(Session& session, Options options) {
                                                  ? "expected PLAN, or --follow FLEET to make plans for a fleet"
                                                  : "--follow makes its own plans: leave out PLAN"});
   }
-  if (options.following.wanted() && !options.training.empty()) {
-    return session.fail(
-        {ErrorCode::invalid, "--training needs a PLAN: a server that follows its traffic does not lend slices yet"});
+  if (options.training.empty() && options.training_lends != "slices") {
+    return session.fail({ErrorCode::invalid, "--training-lends needs --training DIR"});
   }
   if (options.training.empty() && !options.training_python.empty()) {
     return session.fail({ErrorCode::invalid, "--training-python needs --training DIR"});
@@ -559,19 +559,26 @@ Result<ExitCode> run(Session& session, Options options) {
     }
   }
   if (!options.training.empty()) {
-    options.lending->set(served.plan, served.workload, served.latency);
+    if (served.following.setup == nullptr) {
+      options.lending->set(served.plan, served.workload, served.latency);
+    } else {
+      served.following.setup->in_force = [tables = options.lending, latency = served.latency](
+                                             const control::RunningPlan& running,
+                                             const std::vector<Service>& services) {
+        tables->set(running.standing, services, latency);
+      };
+    }
     config.training = serve::TrainingOptions{.folder = options.training,
                                              .python = options.training_python,
                                              .nice = options.training_nice,
+                                             .whole_devices = options.training_lends == "devices",
                                              .lending = {},
                                              .needs = {}};
     // A slice is back within two steps of a job, and not after loading a model.
     config.training->lending.lead = std::chrono::seconds(1);
     config.training->lending.guard = std::chrono::seconds(5);
     config.training->lending.forgives_in_silence = true;
-    config.training->needs = [tables = options.lending](const sched::Deployment& deployment) {
-      return tables->make(deployment);
-    };
+    config.training->needs = [tables = options.lending] { return tables->make(); };
   }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
   recut::GpuChoices choices = options.following.gpus;
@@ -773,6 +780,11 @@ void add_serve(Program& program) {
                       "The nice value of training jobs: how far they give way to others on their cores.")
           ->type_name("N"),
       0, 19);
+  program.one_of(verb.add_option("--training-lends", options->training_lends,
+                                 "What is lent: each of the `slices` that inference does not need, or those of whole "
+                                 "`devices` of which it needs none.")
+                     ->type_name("W"),
+                 {"slices", "devices"});
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
   verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,
