@@ -364,6 +364,8 @@ void Follower::take_plan(LiveWorld& world) {
 }
 
 Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& move) {
+  move_reason_ = fmt::format("{}: {}.", move.undo ? "The plan before is put back" : "The traffic is followed",
+                             joined(move.plan.step.reasons));
   const auto begun = put_in_force_(world, *move.plan.deployment);
   if (!begun) {
     follow_.on_failed(move, begun.error().message);

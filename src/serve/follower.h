@@ -101,6 +101,8 @@ class Follower final : public ControlOwner {
   // Answers into `call`: the report, or why it cannot be done.
   void command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call);
   FollowReport report(const LiveWorld& world) const EXCLUDES(mutex_);
+  // Why the plan is put in force that PutInForce is called with, as a sentence.
+  const std::string& reason() const { return move_reason_; }
   // A device is broken, or works again: it is planned around at once, or used again. Inside step().
   void on_device_news(LiveWorld& world, const DeviceNews& news);
   // Puts the plan of prepare() in force. Errors: it cannot be; nothing has changed then.
@@ -178,6 +180,7 @@ class Follower final : public ControlOwner {
   Inbox& inbox_;
   host::LogWriter& log_;
   PutInForce put_in_force_;
+  std::string move_reason_;
   std::vector<Service> services_;       // By id; filled only where in_force_ wants them.
   std::vector<std::string> names_;      // Of the services.
   std::vector<std::int64_t> size_max_;  // Their largest inputs.

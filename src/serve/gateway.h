@@ -26,6 +26,7 @@
 
 namespace tangram::serve {
 
+class PageDesk;
 class TrainingDesk;
 
 inline constexpr std::string_view kJsonType = "application/json";
@@ -63,6 +64,10 @@ enum class Endpoint : std::uint8_t {
   follow_command,
   training,
   training_command,
+  page,
+  events,
+  request_story,
+  what_if,
   none,
 };
 
@@ -127,7 +132,8 @@ struct Target {
   const ServedModel* model = nullptr;
   std::optional<Reply> refusal;  // Wrong address or method. The endpoint may be known all the same.
   FollowCommand command = {};    // Of follow_command, ...
-  std::string device = {};       // ... and the device that it names. Of training and training_command: NAME/WHAT.
+  std::string device = {};       // ... and the device that it names. Of training and training_command: NAME/WHAT; of
+                                 // the page's addresses, what follows their first word.
 };
 
 struct GatewayConfig {
@@ -207,6 +213,9 @@ class Gateway {
   void set_training(TrainingDesk* training) { training_ = training; }
   const TrainingDesk* training() const { return training_; }
 
+  // What answers the page. Set before the first request; any thread uses it.
+  void set_page(PageDesk* page) { page_ = page; }
+
   // Access control. Off until it is set.
   Access access;
   Reloads reloads;
@@ -263,6 +272,7 @@ class Gateway {
   std::vector<RefusalCounts> refused_;               // By model; the last place is for unknown models.
   Follower* follower_ = nullptr;
   TrainingDesk* training_ = nullptr;
+  PageDesk* page_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

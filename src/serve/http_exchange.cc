@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/page_desk.h"
+
 namespace tangram::serve {
 namespace {
 
@@ -178,7 +180,7 @@ std::variant<Reply, HttpAsker*> HttpExchange::dispatch_control(HttpConnection* a
   if (Reply* now = std::get_if<Reply>(&handled)) return std::move(*now);
   HttpControl* call = context_.calls.take_control();
   call->work = std::move(std::get<ControlWork>(handled));
-  call->type = target_.endpoint == Endpoint::metrics ? kMetricsType : kJsonType;
+  call->type = answer_type(target_.endpoint);
   call->asker = {asker};
   context_.calls.post(call);
   return &call->asker;

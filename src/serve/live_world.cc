@@ -47,8 +47,8 @@ LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel
   config_.scheduler.requests_max = std::min(config_.scheduler.requests_max, kCallsMax);
   // LiveWorld derives privately from World, and make_unique cannot do the conversion.
   World& world = *this;
-  recorded_ =
-      std::make_unique<sched::RecordedScheduler>(world, std::move(deployment), config_.scheduler, config_.recording);
+  recorded_ = std::make_unique<sched::RecordedScheduler>(world, std::move(deployment), config_.scheduler,
+                                                         config_.recording, sched::kRecordingBytesMax, config_.watcher);
 }
 
 LiveWorld::~LiveWorld() = default;
@@ -185,11 +185,7 @@ void LiveWorld::arrive(Call* call) {
 void LiveWorld::arrive(Inbox::Abandoned gone) {
   Call* call = gone.call;
   if (held_.take(call)) {
-    // The scheduler has never seen this call, so its request has only what the outcome needs.
-    Request request;
-    request.service = call->model->service;
-    request.tenant = call->tenant;
-    end(call, request, {OutcomeKind::abandoned, RejectReason::none, kTimeNever});
+    end_held(call, {OutcomeKind::abandoned, RejectReason::none, kTimeNever});
   } else if (calls_.holds(call)) {
     recorded_->on_abandoned(call->record, call->request);
   }
@@ -230,12 +226,16 @@ void LiveWorld::refuse_held() {
       hold(call);
       continue;
     }
-    // The scheduler has never seen this call, so its request has only what the outcome needs.
-    Request request;
-    request.service = call->model->service;
-    request.tenant = call->tenant;
-    end(call, request, {OutcomeKind::rejected, RejectReason::no_capacity, kTimeNever});
+    end_held(call, {OutcomeKind::rejected, RejectReason::no_capacity, kTimeNever});
   }
+}
+
+// The scheduler gives a request its number; this one has none.
+void LiveWorld::end_held(Call* call, const Outcome& outcome) {
+  Request request = request_of(*call, promise_to(*call), call->arrived);
+  request.arrival = call->arrived;
+  if (config_.on_unseen) config_.on_unseen(request, outcome, now_);
+  end(call, request, outcome);
 }
 
 // In the order of arrival. A call that still has to wait goes back behind those before it, so the order is kept.

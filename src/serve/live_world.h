@@ -37,6 +37,7 @@ namespace tangram::serve {
 struct LiveWorldConfig {
   sched::SchedulerConfig scheduler;
   sched::RecordingSink recording;  // Empty: none is made.
+  sched::Watcher* watcher = nullptr;  // Null: none. Outlives the world.
   std::int64_t wall_start_ms = 0;  // The wall clock at time zero, for statistics: milliseconds since 1970.
   // Makes the executor of one slice, when the slice is first used.
   SliceRuns::MakeExecutor make_executor;
@@ -56,6 +57,8 @@ struct LiveWorldConfig {
   std::function<void(const Call&)> on_arrived;
   // Called for each call that ends, before its owner is.
   std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
+  // Called for each call that was held and ended before the scheduler saw it, before on_resolved. May be empty.
+  std::function<void(const Request&, const Outcome&, TimePoint now)> on_unseen;
   // Called for each call that is answered without the scheduler, before its owner is. May be empty.
   std::function<void(const Call&)> on_refused;
   // Called for each batch that a slice has answered, except those that had to load their model: their time is not that
@@ -185,6 +188,8 @@ class LiveWorld final : private sched::World {
   void refuse_held();
   // Answers a call that the scheduler never sees.
   void answer_problem(Call* call, CallStatus status, std::string message);
+  // Ends a call that was held: the scheduler has never seen it.
+  void end_held(Call* call, const Outcome& outcome);
   // The last step of every call that the scheduler or a deadline ended: explains, counts, reports, and returns it to
   // its owner.
   void end(Call* call, const Request& request, const Outcome& outcome);

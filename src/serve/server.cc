@@ -41,6 +41,9 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
       executors_(config_, models_, loop_, clock_, log_) {
   gateway_ = std::make_unique<Gateway>(models_, gateway_config());
   gateway_->set_log_level(config_.log_level);
+  const auto start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
+  page_ = std::make_unique<PageDesk>(config_.page, start_ms);
+  gateway_->set_page(page_.get());
   if (config_.security.access) gateway_->access.set(*config_.security.access);
   warn_of_openness(log_, config_.security, {config_.address, config_.admin_address});
   warn_of_unserved(log_, deployment, models_);
@@ -71,9 +74,12 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   }
   if (follow == nullptr) return;
   if (follow->past) world_->recall(follow->past->corrections);
-  follower_ = std::make_unique<Follower>(
-      std::move(*follow), world_->inbox(), log_,
-      [this](LiveWorld& world, const sched::Deployment& next) { return put_in_force(world, next); });
+  follower_ = std::make_unique<Follower>(std::move(*follow), world_->inbox(), log_,
+                                         [this](LiveWorld& world, const sched::Deployment& next) {
+                                           if (!follower_->reason().empty())
+                                             page_->history().note_reason(follower_->reason());
+                                           return put_in_force(world, next);
+                                         });
   gateway_->set_follower(follower_.get());
 }
 
@@ -119,6 +125,7 @@ LiveWorldConfig Server::world_config() {
   world.recording = config_.recording;
   // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
+  watch_for_page(world);
   const bool elsewhere = std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
   if (config_.workers || elsewhere) {
     world.scheduler.stuck_min = std::min(config_.scheduler.stuck_min, kStuckMinOfWorkers);
@@ -179,6 +186,13 @@ LiveWorldConfig Server::world_config() {
   return world;
 }
 
+void Server::watch_for_page(LiveWorldConfig& world) {
+  world.watcher = &page_->history();
+  world.on_unseen = [this](const Request& request, const Outcome& outcome, TimePoint now) {
+    page_->history().ended_unseen(request, outcome, now);
+  };
+}
+
 void Server::tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes) {
   host::LogLine line(host::LogLevel::info, "device_cutting");
   line.text("device", device.name).text("layout", to_string(device.geometry, target));
@@ -195,6 +209,7 @@ void Server::on_resolved(const Call& call, const Outcome& outcome, TimePoint now
       return_quota(*call.tenant_state, call.quota_day);
     }
   }
+  page_->history().note_name(call.id);
   if (follower_ != nullptr) follower_->ended(call, outcome);
   if (gateway_->log_requests()) log_.write(request_line(*world_, call, outcome, now));
   // The plan was made for smaller requests than the traffic has: a hint that a new plan is due.
@@ -378,7 +393,10 @@ void Server::take_roster(LiveWorld& world, const sched::Roster& roster) {
 Result<Nothing> Server::take_plan(LiveWorld& world, const ReloadedPlan& plan) {
   if (world.scheduler().moving()) return Error{ErrorCode::unavailable, "the server is still moving to another plan"};
   take_roster(world, plan.roster);
-  if (plan.deployment) return put_in_force(world, *plan.deployment);
+  if (plan.deployment) {
+    page_->history().note_reason("The files were read again: another plan file, or other services.");
+    return put_in_force(world, *plan.deployment);
+  }
   return follower_->put_prepared_in_force(world, plan.roster);
 }
 

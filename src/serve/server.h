@@ -56,6 +56,8 @@ class Server {
   // The configuration of the gateway and of the world, derived from config_.
   GatewayConfig gateway_config();
   LiveWorldConfig world_config();
+  // The world's history for the page, and what only the server knows for it.
+  void watch_for_page(LiveWorldConfig& world);
   // A request has ended: counts it for its tenant and logs it.
   void on_resolved(const Call& call, const Outcome& outcome, TimePoint now);
   // Passes a batch to config_.on_batch, in terms of latency models. Requires that on_batch is set.
@@ -97,6 +99,7 @@ class Server {
   ExecutorFactory executors_;
   BeyondPlan beyond_plan_;
   std::unique_ptr<Gateway> gateway_;
+  std::unique_ptr<PageDesk> page_;  // Before the world, which tells it what happens.
   std::unique_ptr<LiveWorld> world_;
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Reloader> reloader_;

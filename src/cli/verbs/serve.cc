@@ -19,6 +19,7 @@
 #include "cli/build_info.h"
 #include "cli/following.h"
 #include "cli/inputs.h"
+#include "cli/page_files.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
@@ -73,6 +74,7 @@ struct Options {
   bool log_requests = false;
   bool loads_models = false;  // Some service of the start does: workers, commands and MIG devices are set up.
   double exit_timeout_s = to_seconds(config.exit_timeout);
+  double history_mib = static_cast<double>(config.page.history.bytes_max) / (1 << 20);
   double body_max_mib = static_cast<double>(config.limits.body_max) / (1 << 20);
   double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
 };
@@ -327,6 +329,10 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
+  config.page.history.bytes_max = static_cast<std::size_t>(options.history_mib * 1024 * 1024);
+  report::LivePage page = report::live_page(page_digest);
+  config.page.html = std::move(page.html);
+  config.page.policy = std::move(page.policy);
   config.scheduler.admission = !options.no_admission;
   // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
   config.workers |= loads_models(options, workload);
@@ -537,8 +543,8 @@ Result<ExitCode> run(Session& session, Options options) {
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(options.config.address, host::resolve_host(options.config.address));
   TANGRAM_TRY(options.config.admin_address, host::resolve_host(options.config.admin_address));
-  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options, options.config.manager)
-                                                        : load(options));
+  TANGRAM_TRY(auto served,
+              options.following.wanted() ? load_following(session, options, options.config.manager) : load(options));
   if (const auto& why = served.following.infeasible; !why.empty()) {
     session.note(why);
     return ExitCode::answer_is_no;
@@ -553,6 +559,7 @@ Result<ExitCode> run(Session& session, Options options) {
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
   if (served.following.setup != nullptr) {
     for (const auto& group : served.following.setup->fleet.groups) {
+      if (group.price_per_hour > 0) config.page.history.prices[group_name(group)] = group.price_per_hour;
       for (const auto& device : device_names(group)) {
         config.remote_of_device.emplace(device, config.remote_of_device.size());
       }
@@ -678,6 +685,8 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
+  number("--history-mib", options.history_mib, "MIB", 1, 65536,
+         "The memory for the history that the page shows; what is older becomes coarser.");
   number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest request head.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400, "How long to wait for unanswered requests at exit.");
   number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
@@ -703,7 +712,8 @@ void add_serve(Program& program) {
            "which takes the time that --measurements or --model predicts, unless --engine names another. With "
            "--workers, each slice has a process of its own, which is replaced when it crashes, hangs or sends an "
            "invalid answer; the worker of a GPU slice runs on its MIG device, which `tangram apply` creates. Logs "
-           "are lines of JSON on standard error.",
+           "are lines of JSON on standard error. The metrics port also serves a page (`/`) that shows the fleet, its "
+           "past hours, and why promises were broken.",
        .examples =
            {{"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv",
