@@ -277,6 +277,18 @@ std::string bucket_problem(const Problem& problem, const Wanted& wanted, const P
   return {};
 }
 
+// What is wrong with loading the model for a request, or nothing.
+std::string load_problem(const Problem& problem, const PlannedDevice& device, const Slice& slice,
+                         const Replica& replica, const Service& service) {
+  if (replica.load != ReplicaLoad::on_demand) return {};
+  const auto load =
+      problem.latency->load_time(device.type, device.geometry.profiles[slice.profile].name, service.model);
+  if (!load) return "is loaded on demand, but its load time is not known: give load_ms in the measurements";
+  if (*load < service.slo.latency) return {};
+  return fmt::format("is loaded on demand, which takes {:.4g} ms, but its Slo is {:.4g} ms", to_milliseconds(*load),
+                     to_milliseconds(service.slo.latency));
+}
+
 void check_replica(const Problem& problem, const Services& services, const PlannedDevice& device, const Slice& slice,
                    const Replica& replica, std::vector<std::string>& wrong) {
   const std::string where = fmt::format("{} {}@{}: {}", device.name, device.geometry.profiles[slice.profile].name,
@@ -287,6 +299,9 @@ void check_replica(const Problem& problem, const Services& services, const Plann
     return;
   }
   if (replica.processes < 1 || replica.buckets.empty()) wrong.push_back(where + " has no process or no bucket");
+  if (const auto text = load_problem(problem, device, slice, replica, *found->second.service); !text.empty()) {
+    wrong.push_back(where + " " + text);
+  }
   for (const auto& bucket : replica.buckets) {
     const auto run = run_of(problem, device, slice, replica, bucket, *found->second.service);
     const auto text = bucket_problem(problem, found->second, bucket, device.geometry.profiles[slice.profile], run);
@@ -316,7 +331,7 @@ void check_shared_memory(const Problem& problem, const Services& services, const
     const auto own = problem.latency->weights_mib(device.type, profile.name, service.model);
     if (!own) continue;
     Copy& copy = copies[{service.model, service.weights}];
-    if (copy.mib <= 0) copy.mib = *own * replica.processes;
+    copy.mib = std::max(copy.mib, *own * replica.processes);
     copy.on_demand = copy.on_demand && replica.load == ReplicaLoad::on_demand;
     for (const auto& bucket : replica.buckets) {
       const auto run = run_of(problem, device, slice.slice, replica, bucket, service);
@@ -574,8 +589,13 @@ std::vector<std::string> check_plan(const Problem& problem, const Plan& plan) {
   const Services services = services_of(problem, plan);
   for (const auto& device : plan.devices) {
     for (const auto& slice : device.slices) {
+      std::set<std::string> names;
       for (const auto& replica : slice.replicas) {
         check_replica(problem, services, device, slice.slice, replica, wrong);
+        if (names.insert(replica.service).second) continue;
+        wrong.push_back(fmt::format("{} {}@{}: {} is on it twice", device.name,
+                                    device.geometry.profiles[slice.slice.profile].name, slice.slice.start,
+                                    replica.service));
       }
       check_shared_memory(problem, services, device, slice, wrong);
       check_isolation(services, device, slice, wrong);
