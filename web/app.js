@@ -23,6 +23,7 @@ function show() {
   document.body.setAttribute('data-frame', String(frame.number));
 }
 
+// To the time of a mark.
 function jump(mark, opens = true) {
   chosenAt = mark.from_s + 0.001;
   if (history.frames.length && chosenAt > history.last.at) chosenAt = history.last.at;
@@ -171,7 +172,9 @@ function openFile(text) {
   show();
   showMarks(history, jump);
   const broken = history.marksAscending().find(mark => mark.kind === 'broken');
-  if (broken) jump(broken);
+  if (!broken) return;
+  jump(broken, false);
+  openMark(broken, false);
 }
 
 const recorded = byId('history');

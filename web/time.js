@@ -106,10 +106,12 @@ export function showMarks(history, jump) {
   })));
 }
 
-export function openMark(mark) {
+// `moves`: the page, to where the mark is.
+export function openMark(mark, moves = true) {
   const parts = markElements.get(mark.number);
   if (!parts) return;
   parts.element.open = true;
+  if (!moves) return;
   parts.element.scrollIntoView({block: 'nearest'});
   parts.element.querySelector('summary').focus({preventScroll: true});
 }

@@ -21,13 +21,13 @@ constexpr std::size_t kMarksNow = 60;
 // Stories in a file.
 constexpr std::size_t kStoriesInFile = 1500;
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out;
   append_json_string(out, text);
   return out;
 }
 
-std::string number(double value, int digits) {
+std::string json_number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
@@ -71,22 +71,22 @@ void append_event(std::string& out, std::string_view kind, std::uint64_t id, std
 std::string fleet_json(const FleetFaces& faces) {
   const auto price = FleetHistory::cost_per_hour(faces);
   std::string out = fmt::format(R"({{"number":{},"at_s":{},"cost_per_hour":{},"devices":)", faces.number,
-                                number(in_seconds(faces.at), 12), price ? number(*price, 6) : "null");
+                                json_number(in_seconds(faces.at), 12), price ? json_number(*price, 6) : "null");
   out += list_of(faces.devices, [](const DeviceFace& device) {
-    return fmt::format(R"({{"name":{},"type":{},"units":{},"price_per_hour":{}}})", quoted(device.name),
-                       quoted(device.type), device.units,
-                       device.price_per_hour > 0 ? number(device.price_per_hour, 6) : "null");
+    return fmt::format(R"({{"name":{},"type":{},"units":{},"price_per_hour":{}}})", json_text(device.name),
+                       json_text(device.type), device.units,
+                       device.price_per_hour > 0 ? json_number(device.price_per_hour, 6) : "null");
   });
   out += R"(,"services":)";
   out += list_of(faces.services, [](const ServiceFace& service) {
-    return fmt::format(R"({{"name":{},"promise_ms":{},"percentile":{}}})", quoted(service.name),
-                       number(service.promise_ms, 8), number(service.percentile, 8));
+    return fmt::format(R"({{"name":{},"promise_ms":{},"percentile":{}}})", json_text(service.name),
+                       json_number(service.promise_ms, 8), json_number(service.percentile, 8));
   });
   out += R"(,"slices":)";
   out += list_of(faces.slices, [](const SliceFace& slice) {
     return fmt::format(
         R"({{"id":{},"name":{},"device":{},"profile":{},"start":{},"units":{},"process":{},"services":{}}})",
-        slice.id.value(), quoted(slice.name), slice.device, quoted(slice.profile), slice.start, slice.units,
+        slice.id.value(), json_text(slice.name), slice.device, json_text(slice.profile), slice.start, slice.units,
         slice.process, list_of(slice.services, [](ServiceId id) { return fmt::format("{}", id.value()); }));
   });
   return out + "}";
@@ -96,9 +96,9 @@ std::string mark_json(const FleetMark& mark) {
   return fmt::format(
       R"({{"number":{},"kind":"{}","from_s":{},"until_s":{},"title":{},"seen":{},"decided":{},"why":{},"cost":{},)"
       R"("services":{},"related":{}}})",
-      mark.number, to_string(mark.kind), number(in_seconds(mark.from), 12),
-      mark.until ? number(in_seconds(*mark.until), 12) : "null", quoted(mark.title), quoted(mark.seen),
-      quoted(mark.decided), quoted(mark.why), quoted(mark.cost),
+      mark.number, to_string(mark.kind), json_number(in_seconds(mark.from), 12),
+      mark.until ? json_number(in_seconds(*mark.until), 12) : "null", json_text(mark.title), json_text(mark.seen),
+      json_text(mark.decided), json_text(mark.why), json_text(mark.cost),
       list_of(mark.services, [](ServiceId id) { return fmt::format("{}", id.value()); }),
       list_of(mark.related, [](std::uint64_t id) { return fmt::format("{}", id); }));
 }
@@ -118,14 +118,15 @@ std::string story_json(const FleetHistory& history, const RequestStory& story) {
       R"({{"id":{},"service":{},"queue":{},"outcome":"{}","reason":"{}","size":{},"samples":{},"arrived_s":{},)"
       R"("ended_s":{},"deadline_ms":{},"waited_ms":{},"ran_ms":{},"expected_ms":{},"waiting":{},"slice":{},)"
       R"("batch":{},"batch_samples":{},"bucket":{},"needed":{}}})",
-      story.id.value(), quoted(name_of(story.service)), quoted(name_of(story.queue)), tangram::to_string(story.outcome),
-      tangram::to_string(story.reason), story.size, story.samples, number(in_seconds(story.arrival), 12),
-      number(in_seconds(story.ended), 12), number(to_milliseconds(story.deadline - story.arrival), 8),
-      number(to_milliseconds(started - story.arrival), 6),
-      ran ? number(to_milliseconds(story.ended - story.launched), 6) : "null",
-      ran ? number(to_milliseconds(story.predicted), 6) : "null", story.waiting, ran ? quoted(slice) : "null",
+      story.id.value(), json_text(name_of(story.service)), json_text(name_of(story.queue)),
+      tangram::to_string(story.outcome), tangram::to_string(story.reason), story.size, story.samples,
+      json_number(in_seconds(story.arrival), 12), json_number(in_seconds(story.ended), 12),
+      json_number(to_milliseconds(story.deadline - story.arrival), 8),
+      json_number(to_milliseconds(started - story.arrival), 6),
+      ran ? json_number(to_milliseconds(story.ended - story.launched), 6) : "null",
+      ran ? json_number(to_milliseconds(story.predicted), 6) : "null", story.waiting, ran ? json_text(slice) : "null",
       ran ? fmt::format("{}", story.batch.value()) : "null", ran ? fmt::format("{}", story.batch_samples) : "null",
-      ran ? fmt::format("{}", story.padded) : "null", quoted(history.needs_of(story)));
+      ran ? fmt::format("{}", story.padded) : "null", json_text(history.needs_of(story)));
 }
 
 // ---- Frames ----
@@ -197,8 +198,8 @@ void FrameWriter::write(std::string& out, const FleetFrame& frame) {
     before_ = 0;
   }
   fmt::format_to(std::back_inserter(out), R"({{"number":{},"since":{},"at_s":{},"fleet":{},"moving":{},"slices":)",
-                 frame.number, before_ == 0 ? "null" : fmt::format("{}", before_), number(in_seconds(frame.at), 12),
-                 frame.faces, frame.moving);
+                 frame.number, before_ == 0 ? "null" : fmt::format("{}", before_),
+                 json_number(in_seconds(frame.at), 12), frame.faces, frame.moving);
   append_changes(out, slices_, std::move(slices));
   out += R"(,"services":)";
   append_changes(out, services_, services_of(frame));
@@ -209,8 +210,8 @@ void FrameWriter::write(std::string& out, const FleetFrame& frame) {
 // ---- Pages and streams ----
 
 std::string history_json(const FleetHistory& history, const RecordedPage& page) {
-  std::string out = fmt::format(R"({{"version":1,"kind":{},"title":{},"about":{},"fleets":)", quoted(page.kind),
-                                quoted(page.title), quoted(page.about));
+  std::string out = fmt::format(R"({{"version":1,"kind":{},"title":{},"about":{},"fleets":)", json_text(page.kind),
+                                json_text(page.title), json_text(page.about));
   out += list_of(history.faces(), fleet_json);
   out += R"(,"frames":[)";
   FrameWriter writer(history);

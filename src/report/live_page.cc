@@ -18,7 +18,7 @@ std::string policy_of(const Digest& digest, std::string_view style, bool asks) {
 
 std::string style_text() { return fmt::format("{}{}", kPageColours, kLivePageStyle); }
 
-std::string document(std::string_view title, std::string_view policy, std::string_view style,
+std::string page_document(std::string_view title, std::string_view policy, std::string_view style,
                      std::string_view history) {
   std::string out =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -41,12 +41,12 @@ std::string document(std::string_view title, std::string_view policy, std::strin
 
 LivePage live_page(const Digest& digest) {
   const std::string style = style_text();
-  return {document("Tangram", "", style, ""), policy_of(digest, style, true)};
+  return {page_document("Tangram", "", style, ""), policy_of(digest, style, true)};
 }
 
 std::string page_file(std::string_view history, std::string_view title, const Digest& digest) {
   const std::string style = style_text();
-  return document(fmt::format("{} - Tangram", title), policy_of(digest, style, false), style, history);
+  return page_document(fmt::format("{} - Tangram", title), policy_of(digest, style, false), style, history);
 }
 
 }  // namespace tangram::report

@@ -24,6 +24,7 @@
 #include "cli/program.h"
 #include "cli/server_options.h"
 #include "cli/training_lending.h"
+#include "cli/what_if.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
 #include "formats/plan_file.h"
@@ -565,6 +566,9 @@ Result<ExitCode> run(Session& session, Options options) {
       }
     }
   }
+  WhatIfBase what_if{.fleet = {}, .plan = served.plan, .workload = served.workload, .latency = served.latency};
+  if (served.following.setup != nullptr) what_if.fleet = served.following.setup->fleet;
+  config.page.what_if = make_what_if(std::move(what_if));
   if (!options.training.empty()) {
     if (served.following.setup == nullptr) {
       options.lending->set(served.plan, served.workload, served.latency);
