@@ -107,7 +107,15 @@ expect 0 train show digits --port "$ADMIN"; has out "digits is running"
 python3 -c 'import json; j = json.load(open("job.json")); raise SystemExit(j["steps_lost"] != 0)' || fail "lost: $(cat job.json)"
 
 # A trainer that is killed is replaced, and no step is lost with it; also when the process that forks them is killed first.
-generation=$(python3 -c 'import json; print(json.load(open("job.json"))["generation"])')
+# Both have made steps by then: while one has only just come, the other alone has the state.
+generation=none
+for ((i = 0; i < 60; ++i)); do
+  wait_for digits 'j["trainers"] == 2'
+  before=$generation
+  generation=$(python3 -c 'import json; print(json.load(open("job.json"))["generation"])')
+  [[ $generation == "$before" ]] && break
+  sleep 1
+done
 zygote=$(pgrep -P $PID | head -1)
 trainer=$(pgrep -P "$zygote" | tail -1)
 kill -KILL "$zygote" "$trainer" || fail "no trainer found"
