@@ -9,7 +9,7 @@ namespace tangram::train {
 
 namespace {
 
-double step_s(const StepModel& model, int trainers, int parts) {
+double modelled_step_s(const StepModel& model, int trainers, int parts) {
   const double compute = model.compute_s(parts);
   const double sync = model.sync_s(1, trainers);
   return math::pow(math::pow(compute, model.gamma) + math::pow(sync, model.gamma), 1 / model.gamma);
@@ -38,7 +38,7 @@ std::vector<double> speeds_from_steps(std::span<const double> timed_s, int parts
   for (int n = 1; n <= std::min(parts, most + 1); ++n) {
     const auto at = static_cast<std::size_t>(n - 1);
     const double timed = at < timed_s.size() ? timed_s[at] : 0;
-    speeds.push_back(1 / (timed > 0 ? timed : step_s(model, n, local(n))));
+    speeds.push_back(1 / (timed > 0 ? timed : modelled_step_s(model, n, local(n))));
   }
   return speeds;
 }
