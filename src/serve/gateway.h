@@ -26,6 +26,7 @@
 
 namespace tangram::serve {
 
+class NodeHub;
 class TrainingDesk;
 
 inline constexpr std::string_view kJsonType = "application/json";
@@ -63,6 +64,7 @@ enum class Endpoint : std::uint8_t {
   follow_command,
   training,
   training_command,
+  nodes,
   none,
 };
 
@@ -206,6 +208,9 @@ class Gateway {
   // The training jobs; null: this server has none. Set before the first request; any thread uses it.
   void set_training(TrainingDesk* training) { training_ = training; }
   const TrainingDesk* training() const { return training_; }
+  // Null: the slices are on this machine.
+  void set_nodes(const NodeHub* nodes) { nodes_ = nodes; }
+  const NodeHub* nodes() const { return nodes_; }
 
   // Access control. Off until it is set.
   Access access;
@@ -263,6 +268,7 @@ class Gateway {
   std::vector<RefusalCounts> refused_;               // By model; the last place is for unknown models.
   Follower* follower_ = nullptr;
   TrainingDesk* training_ = nullptr;
+  const NodeHub* nodes_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

@@ -21,6 +21,7 @@
 #include "sched/scheduler.h"
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
+#include "serve/node_hub.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
 
@@ -105,6 +106,7 @@ struct ServerConfig {
   // Cuts the GPUs of this machine when the plan changes; nothing: whoever changes the plan has cut them before.
   std::optional<GpuCutOptions> gpu_cuts;
   std::optional<TrainingOptions> training;  // Nothing: no slice is lent.
+  std::optional<NodeHubConfig> nodes;       // All slices are on nodes that join; nothing: on this machine.
   std::string version;
   bool triton_metrics = false;
   host::ServiceManager manager;  // Hears when the server is ready, reloads, ends, and that it is alive.
