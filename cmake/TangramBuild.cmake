@@ -228,7 +228,7 @@ function(tangram_room name)
     add_library(tangram_${name} STATIC ${files})
     tangram_compile_options(tangram_${name})
     # What reads text from outside. Elsewhere it would lengthen the compilation by a fifth, and every comparison at run time.
-    if(TANGRAM_FUZZ AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve)$")
+    if(TANGRAM_FUZZ AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve|node)$")
       target_compile_options(tangram_${name} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
     if(TANGRAM_UNITY)

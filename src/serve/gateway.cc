@@ -16,6 +16,7 @@
 
 #include "base/json_reader.h"
 #include "serve/follower.h"
+#include "serve/node_report.h"
 #include "serve/live_world.h"
 #include "serve/page_desk.h"
 #include "serve/reports.h"
@@ -236,6 +237,7 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::training:
     case Endpoint::events:
     case Endpoint::request_story:
+    case Endpoint::nodes:
     case Endpoint::status: return AccessNeed::viewer;
     case Endpoint::load:
     case Endpoint::unload:
@@ -441,6 +443,7 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
   if (path == "/reload") return only(host::HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
   if (path == "/drain") return only(host::HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
   if (path == "/logging") return route_logging(method);
+  if (path == "/nodes") return only(host::HttpMethod::get, method, {Endpoint::nodes, nullptr, {}});
   if (path == "/follow") return only(host::HttpMethod::get, method, {Endpoint::follow, nullptr, {}});
   if (path.starts_with("/follow/")) return route_follow(method, path.substr(8));
   if (path.starts_with("/training")) return route_training(method, path.substr(9));
@@ -604,6 +607,11 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
         if (c.status == CallStatus::ok) c.answer = follow_report(world, *follower_);
       });
     }
+    case Endpoint::nodes:
+      if (nodes_ == nullptr) {
+        return Reply{400, kJsonType, error_body("this server has no nodes: it was started without --node-port")};
+      }
+      return later([this](LiveWorld&, ControlCall& c) { c.answer = nodes_report(*nodes_); });
     case Endpoint::training:
     case Endpoint::training_command: return answer_training(training_, access.on(), target, body);
     case Endpoint::page:

@@ -27,6 +27,7 @@
 
 namespace tangram::serve {
 
+class NodeHub;
 class PageDesk;
 class TrainingDesk;
 
@@ -69,6 +70,7 @@ enum class Endpoint : std::uint8_t {
   events,
   request_story,
   what_if,
+  nodes,
   none,
 };
 
@@ -214,6 +216,9 @@ class Gateway {
   // The training jobs; null: this server has none. Set before the first request; any thread uses it.
   void set_training(TrainingDesk* training) { training_ = training; }
   const TrainingDesk* training() const { return training_; }
+  // Null: the slices are on this machine.
+  void set_nodes(const NodeHub* nodes) { nodes_ = nodes; }
+  const NodeHub* nodes() const { return nodes_; }
 
   // What answers the page. Set before the first request; any thread uses it.
   void set_page(PageDesk* page) { page_ = page; }
@@ -277,6 +282,7 @@ class Gateway {
   Follower* follower_ = nullptr;
   TrainingDesk* training_ = nullptr;
   PageDesk* page_ = nullptr;
+  const NodeHub* nodes_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

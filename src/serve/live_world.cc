@@ -66,7 +66,9 @@ void LiveWorld::take_inbox() {
   }
   for (const auto& [slice, retry_after] : posted_.rejected_upstream) runs_.at(slice).upstream_retry_after = retry_after;
   posted_.reports.clear();
+  for (const auto& [slice, ran] : posted_.ran) runs_.at(slice).ran = ran;
   posted_.rejected_upstream.clear();
+  posted_.ran.clear();
 }
 
 void LiveWorld::open_slices() {
@@ -318,13 +320,17 @@ void LiveWorld::launch(const sched::Batch& batch) {
   const Duration expected =
       entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
   run.planned = expected;
+  // The last instant at which an answer may still count for one of the members.
+  TimePoint last = now_;
+  for (const Request* member : batch.members) last = std::max(last, view.last_deadline(*member));
   const engines::BatchJob job{.batch = batch.id,
                               .service = batch.service,
                               .samples = batch.samples,
                               .size = batch.padded_size,
                               .expected = expected,
                               .cold = batch.cold,
-                              .load = batch.load};
+                              .load = batch.load,
+                              .remaining = last - now_};
   for (const ServiceId copy : batch.evicted) run.executor->unload(copy);
   if (batch.cold) ledger_.count_cold_start(run.members.front()->model->service);
   const auto memory = run.executor->prepare(job);
@@ -346,7 +352,8 @@ void LiveWorld::complete(SliceId slice, BatchId batch, BatchEnd how) {
   // Null: the batch was given up by a restart in the meantime, and its members run elsewhere or are answered.
   SliceRun* run = runs_.end(slice, batch);
   if (run == nullptr) return;
-  const Duration took = now_ - run->started;
+  // Of the slice: the way to a node and back is not its run.
+  const Duration took = std::min(run->ran.value_or(now_ - run->started), now_ - run->started);
   const ServedModel& model = *run->members.front()->model;
   bool rejected_upstream = false;
   // Outputs are copied out before the scheduler is told: it can launch the next batch into the same memory at once.

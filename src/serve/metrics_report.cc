@@ -12,6 +12,7 @@
 
 #include "core/request.h"
 #include "serve/follower.h"
+#include "serve/node_report.h"
 #include "serve/reports.h"
 #include "serve/tally.h"
 #include "serve/training_command.h"
@@ -346,6 +347,7 @@ std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, b
   if (triton_names) triton_metrics(out, world);
   std::string text = out.take();
   if (gateway.training() != nullptr) text += training_metrics(*gateway.training());
+  if (gateway.nodes() != nullptr) text += nodes_metrics(*gateway.nodes());
   return text;
 }
 

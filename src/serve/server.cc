@@ -99,6 +99,17 @@ Result<Nothing> Server::open() {
                                               }));
     gateway_->set_training(training_.get());
   }
+  if (executors_.nodes() != nullptr) {
+    TANGRAM_RETURN_IF_ERROR(executors_.nodes()->open());
+    gateway_->set_nodes(executors_.nodes());
+    if (follower_ != nullptr) {
+      node_news_ = std::make_unique<NodeNews>(
+          world_->inbox(), [this](LiveWorld& world, const DeviceNews& news) { follower_->on_device_news(world, news); });
+      executors_.nodes()->set_device_told([this](const std::string& device, bool works, const std::string& why) {
+        node_news_->add({.device = device, .works = works, .until_works = true, .reason = why});
+      });
+    }
+  }
   return listeners_->open();
 }
 
@@ -127,7 +138,8 @@ LiveWorldConfig Server::world_config() {
   // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
   watch_for_page(world);
-  const bool elsewhere = std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
+  const bool elsewhere = config_.nodes.has_value() ||
+                         std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
   if (config_.workers || elsewhere) {
     world.scheduler.stuck_min = std::min(config_.scheduler.stuck_min, kStuckMinOfWorkers);
   }
@@ -238,7 +250,7 @@ bool Server::run() {
   bool all_answered = false;
   // Ends when everything is answered or the deadline of the drain has passed.
   while (!(all_answered = drained()) && !(draining_ && clock_.now() >= drain_deadline_)) {
-    if (!told_ready_ && world_->slices_starting() == 0) tell_ready();
+    if (!told_ready_ && (world_->slices_starting() == 0 || may_begin_without_all())) tell_ready();
     // During the first start, a worker that cannot start ends the server, and run() returns false.
     if (!executors_.unrecoverable().empty() && !draining_) begin_drain();
     if (stop_asked_.exchange(false)) begin_drain();
@@ -250,6 +262,7 @@ bool Server::run() {
   if (follower_ != nullptr) follower_->stop_preparing();
   reloader_->join();
   listeners_->stop();
+  if (executors_.nodes() != nullptr) executors_.nodes()->keep_loaded();
   return all_answered && executors_.unrecoverable().empty();
 }
 
@@ -273,6 +286,14 @@ void Server::turn() {
     world_->step(clock_.now());
   } while (listeners_->work(clock_.now()));
   if (told_ready_ && !draining_) watch_readiness();
+}
+
+// A node may stay away for good; what the others have is served meanwhile.
+bool Server::may_begin_without_all() const {
+  const NodeHub* nodes = executors_.nodes();
+  if (nodes == nullptr || !nodes->first_wait_over(clock_.now())) return false;
+  const auto& services = world_->scheduler().state().services;
+  return std::ranges::any_of(services, [](const auto& service) { return service.slices > 0; });
 }
 
 // A reload that began and ended since the last turn is not told: there was nothing to wait for.

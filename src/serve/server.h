@@ -20,6 +20,7 @@
 #include "serve/gpu_watch.h"
 #include "serve/listeners.h"
 #include "serve/live_world.h"
+#include "serve/node_news.h"
 #include "serve/reloader.h"
 #include "serve/server_config.h"
 #include "serve/serving_log.h"
@@ -42,6 +43,8 @@ class Server {
   std::uint16_t http_port() const { return listeners_->http_port(); }
   std::uint16_t metrics_port() const { return listeners_->admin_port(); }
   std::uint16_t grpc_port() const { return listeners_->grpc_port(); }  // 0: no gRPC.
+  // The nodes of this server; null: it has none.
+  const NodeHub* nodes() const { return executors_.nodes(); }
   // Serves until it is asked to stop and everything in flight is answered. SIGTERM and SIGINT ask it to stop, SIGHUP to
   // reload, if keep_signals_for_server() was called. Returns false if time ran out before everything was answered, or
   // if a worker could never start.
@@ -66,6 +69,8 @@ class Server {
   void tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes);
   // Waits until something happens or is due, and handles it.
   void turn();
+  // Some slices of the first plan have no node, others serve, and the wait for nodes is over.
+  bool may_begin_without_all() const;
   // Tells the service manager of reloads, and that this thread still turns.
   void tell_manager();
   // All slices of the first plan are ready: reports it to clients and to the log. Called once.
@@ -105,6 +110,7 @@ class Server {
   std::unique_ptr<Reloader> reloader_;
   std::optional<control::RecutClock> cuts_;
   std::unique_ptr<GpuWatch> gpu_watch_;     // Null: there is no GPU, or nobody would plan around one.
+  std::unique_ptr<NodeNews> node_news_;     // Null: there are no nodes, or nobody would plan around one.
   std::unique_ptr<GpuCuts> gpu_cuts_;       // Null: the server cuts nothing.
   std::unique_ptr<Follower> follower_;      // Null: the plan changes by reloads only.
   std::unique_ptr<TrainingDesk> training_;  // Null: the server lends nothing.

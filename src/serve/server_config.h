@@ -22,6 +22,7 @@
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
 #include "serve/memory_budget.h"
+#include "serve/node_hub.h"
 #include "serve/page_desk.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
@@ -110,6 +111,7 @@ struct ServerConfig {
   std::optional<GpuCutOptions> gpu_cuts;
   std::optional<TrainingOptions> training;  // Nothing: no slice is lent.
   PageConfig page;
+  std::optional<NodeHubConfig> nodes;       // All slices are on nodes that join; nothing: on this machine.
   std::string version;
   bool triton_metrics = false;
   host::ServiceManager manager;  // Hears when the server is ready, reloads, ends, and that it is alive.

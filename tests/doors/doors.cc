@@ -36,7 +36,9 @@ constexpr std::array kRooms{
     Room{"recut", false, "formats plan adapters host"},
     Room{"worker", false, "engines adapters host"},  // Adapters: a worker confines itself to the cores of its slice.
     Room{"measure", false, "engines adapters learn worker"},
-    Room{"serve", false, "control engines adapters client worker recut host"},
+    Room{"node", false, "worker client engines adapters recut host"},
+    // Node: the gateway speaks its protocol, as it speaks the worker's.
+    Room{"serve", false, "control engines adapters client worker node recut host"},
     Room{"cli", false, "experiments serve measure"},
 };
 

@@ -96,9 +96,10 @@ TEST(Doors, OpenOnlyLeftwards) {
   const std::set<std::string_view> worker{"base", "host", "core", "formats", "client", "engines", "adapters"};
   expect_sees("worker", worker);
   expect_sees("measure", with(worker, {"worker", "learn"}));
-  expect_sees("serve", with(brain, {"control", "host", "client", "engines", "adapters", "worker", "recut"}));
+  expect_sees("node", with(worker, {"worker", "recut", "plan"}));
+  expect_sees("serve", with(brain, {"control", "host", "client", "engines", "adapters", "worker", "node", "recut"}));
   expect_sees("cli", with(brain, {"control", "sim", "lab", "report", "experiments", "host", "client", "engines",
-                                  "adapters", "worker", "recut", "measure", "serve"}));
+                                  "adapters", "worker", "node", "recut", "measure", "serve"}));
 }
 
 TEST(Doors, AreNotCrossedRightwardsOrSideways) {

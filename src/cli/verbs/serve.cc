@@ -31,6 +31,8 @@
 #include "host/files.h"
 #include "host/resolve.h"
 #include "lab/model_file.h"
+#include "node/identity.h"
+#include "node/munge.h"
 #include "recut/checkpoint.h"
 #include "recut/mig_pins.h"
 #include "sched/scheduler_description.h"
@@ -69,6 +71,11 @@ struct Options {
   std::string training_python;
   int training_nice = serve::kTrainerNice;
   std::string training_lends = "slices";
+  std::optional<int> node_port;  // Nothing: slices are on this machine.
+  std::string node_address;                // Empty: that of clients.
+  std::string node_state;
+  bool node_munge = false;
+  double node_wait_s = to_seconds(serve::NodeHubConfig().first_wait);
   std::shared_ptr<LendingTables> lending = std::make_shared<LendingTables>();
   std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
@@ -337,6 +344,8 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   config.scheduler.admission = !options.no_admission;
   // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
   config.workers |= loads_models(options, workload);
+  // The nodes have them.
+  if (options.node_port) config.workers = false;
   config.version = build_info().version;
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
@@ -451,6 +460,37 @@ Result<Nothing> set_up_engine(const Options& options, const Served& served, serv
   return Nothing{};
 }
 
+// Where nodes join. Errors: an option that means nothing with nodes, or without them.
+Result<Nothing> set_up_nodes(const Options& options, const Workload& workload, serve::ServerConfig& config) {
+  if (!options.node_port) {
+    const bool given = !options.node_address.empty() || !options.node_state.empty() || options.node_munge;
+    if (given) return Error{ErrorCode::invalid, "--node-address, --node-state and --node-munge need --node-port N"};
+    return Nothing{};
+  }
+  const auto refused = [](const char* what) {
+    return Error{ErrorCode::invalid, fmt::format("--node-port: {} works on this machine only, not on nodes yet", what)};
+  };
+  if (!options.training.empty()) return refused("--training");
+  if (options.following.cuts == "nvml") return refused("--cuts nvml");
+  if (any_runs(options, workload, engines::kCommandEngine)) return refused("the engine command");
+  serve::NodeHubConfig nodes;
+  nodes.door.address = options.config.address;
+  if (!options.node_address.empty()) {
+    TANGRAM_TRY(nodes.door.address, host::resolve_host(options.node_address));
+  }
+  nodes.door.port = static_cast<std::uint16_t>(*options.node_port);
+  nodes.door.folder = node::nodes_folder(options.node_state);
+  nodes.door.version = build_info().version;
+  nodes.door.munge = options.node_munge;
+  if (options.node_munge && !node::has_munge()) {
+    return Error{ErrorCode::not_found, "--node-munge: the programs munge and unmunge are not installed"};
+  }
+  nodes.models = options.config.models;
+  nodes.first_wait = from_seconds(options.node_wait_s);
+  config.nodes = std::move(nodes);
+  return Nothing{};
+}
+
 Result<Nothing> check_security_options(const Options& options) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return Error{ErrorCode::invalid, "--tls-certificate and --tls-key must be given together"};
@@ -474,6 +514,11 @@ void tell_where(host::LogWriter& log, const Options& options, const serve::Serve
   line.integer("models", static_cast<std::int64_t>(models));
   line.text("http", fmt::format("{}://{}", scheme, host_and_port(options.config.address, server.http_port())));
   if (server.grpc_port() != 0) line.text("grpc", host_and_port(options.config.address, server.grpc_port()));
+  if (server.nodes() != nullptr) {
+    line.text("nodes", host_and_port(options.node_address.empty() ? options.config.address : options.node_address,
+                                     server.nodes()->port()));
+    line.text("nodes_fingerprint", server.nodes()->fingerprint());
+  }
   line.text("metrics",
             fmt::format("{}://{}/metrics", scheme, host_and_port(options.config.admin_address, server.metrics_port())));
   log.write(line.done());
@@ -558,6 +603,7 @@ Result<ExitCode> run(Session& session, Options options) {
   if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, served.workload, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
+  TANGRAM_RETURN_IF_ERROR(set_up_nodes(options, served.workload, config));
   if (served.following.setup != nullptr) {
     for (const auto& group : served.following.setup->fleet.groups) {
       if (group.price_per_hour > 0) config.page.history.prices[group_name(group)] = group.price_per_hour;
@@ -679,6 +725,8 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   whole("--grpc-port", options.grpc_port, 0, 65535, "The port for gRPC; 0 chooses a free one.");
   whole("--metrics-port", options.config.metrics_port, 0, 65535,
         "The port for metrics, status, reload, log level and drain; 0 chooses a free one.");
+  whole("--node-port", options.node_port, 0, 65535,
+        "Run every slice on nodes, `tangram node`, which join at this port; 0 chooses a free one.");
   whole("--threads", options.config.threads, 1, 256,
         "The number of I/O threads. With one, it also schedules; with more, the scheduler has its own thread.");
   whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000,
@@ -692,6 +740,8 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   number("--history-mib", options.history_mib, "MIB", 1, 65536,
          "The memory for the history that the page shows; what is older becomes coarser.");
   number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest request head.");
+  number("--node-wait", options.node_wait_s, "S", 0, 3600,
+         "How long to wait for nodes that are missing, before those that are here serve.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400, "How long to wait for unanswered requests at exit.");
   number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
          "Multiplies the run times of the emulated engine; 0 answers at once.");
@@ -732,6 +782,9 @@ void add_serve(Program& program) {
              "examples/measurements.csv --address 0.0.0.0 --tls-certificate DIR/server.pem --tls-key DIR/server.key "
              "--access DIR/access.yaml",
              "Accept remote clients over TLS, with the tenants of the access file."},
+            {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
+             "examples/measurements.csv --address 0.0.0.0 --node-port 8003",
+             "Run the slices on other machines: each runs `tangram node --join`."},
             {"tangram serve --follow examples/fleet.yaml --services examples/services.yaml --measurements "
              "examples/measurements.csv --engine emulated --cuts emulated --speed 60",
              "Rehearse a day in 24 minutes: follow the traffic on an emulated fleet."}},
@@ -744,6 +797,16 @@ void add_serve(Program& program) {
   verb.add_option("--admin-address", options->config.admin_address, "The address of the metrics port, or a name.")
       ->type_name("HOST");
   add_numbers(program, verb, *options);
+  verb.add_option("--node-address", options->node_address,
+                  "The address at which nodes join, or a name; default: --address.")
+      ->type_name("HOST");
+  program.offers_files(
+      verb.add_option("--node-state", options->node_state,
+                      "The folder of the gateway's identity, join tokens and nodes; default: `nodes` in $TANGRAM_STATE, "
+                      "/var/lib/tangram or ~/.local/state/tangram.")
+          ->type_name("DIR"));
+  verb.add_flag("--node-munge", options->node_munge,
+                "Let in nodes of this user that show a credential of MUNGE instead of a join token.");
   program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "The dispatch policy.")->type_name("P"),
                  sched::policy_names());
   program.one_of(verb.add_option("--engine", options->config.engine,
