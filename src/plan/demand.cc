@@ -330,13 +330,13 @@ double work_of(const Service& service, const TraceEntry& entry) {
          static_cast<double>(std::max<std::int64_t>(1, samples ? entry.samples : 1));
 }
 
-// The rate at which requests of mean work bring as much of it as those of the trace do at times, where the large ones
-// come together. What chance brings together does not count: three standard deviations of the sum of so many requests.
-// Example: a request of size 512 every 36 ms for 9 s of every 120 s, and of size 32 in between, are 68 in the mean, so
-// those seconds bring the work of 210 requests a second.
-double heavy_rate_per_s(const Service& service, const TraceTraffic& replay) {
-  // Rarer ones may be chance, and make few requests late.
-  constexpr std::size_t kWindowsLeast = 5;
+// How much more work than on average the requests of the trace bring at times, because large ones come together: the
+// mean of a window over that of the trace. What chance brings together does not count: four standard deviations of the
+// mean of so many requests. Example: requests of size 512 for 9 s of every 120 s, and of 32 in between, are 68 in the
+// mean, so those seconds bring 7.5 times the usual work.
+double heaviest_share(const Service& service, const TraceTraffic& replay) {
+  constexpr std::size_t kWindowsLeast = 5;  // Fewer may be chance, and make few requests late.
+  constexpr double kRequestsLeast = 30;     // In a window. The mean of fewer is too uncertain.
   double sum = 0;
   double squares = 0;
   for (const auto& entry : replay.trace) {
@@ -346,14 +346,14 @@ double heavy_rate_per_s(const Service& service, const TraceTraffic& replay) {
   const auto all = static_cast<double>(replay.trace.size());
   const double mean = sum / all;
   const double deviation = std::sqrt(std::max(0.0, squares / all - mean * mean));
-  double rate = 0;
-  for (const double window_s : {0.064, 0.256, 1.0, 4.0, 10.0}) {
-    std::vector<double> rates;
+  double most = 1;
+  for (const double window_s : {0.064, 0.256, 1.0, 4.0, 16.0, 64.0}) {
+    std::vector<double> shares;
     std::int64_t window = -1;
     double count = 0;
     double work = 0;
     const auto close = [&] {
-      if (count > 0) rates.push_back((work - 3 * deviation * std::sqrt(count)) / mean / window_s);
+      if (count >= kRequestsLeast) shares.push_back((work / count - 4 * deviation / std::sqrt(count)) / mean);
       count = work = 0;
     };
     for (const auto& entry : replay.trace) {
@@ -364,11 +364,11 @@ double heavy_rate_per_s(const Service& service, const TraceTraffic& replay) {
       work += work_of(service, entry);
     }
     close();
-    if (rates.size() < kWindowsLeast) continue;
-    std::ranges::nth_element(rates, rates.begin() + (kWindowsLeast - 1), std::greater<>());
-    rate = std::max(rate, rates[kWindowsLeast - 1]);
+    if (shares.size() < kWindowsLeast) continue;
+    std::ranges::nth_element(shares, shares.begin() + (kWindowsLeast - 1), std::greater<>());
+    most = std::max(most, shares[kWindowsLeast - 1]);
   }
-  return rate;
+  return most;
 }
 
 double least_rate_of_trace(const Service& service, const TraceTraffic& replay) {
@@ -430,7 +430,7 @@ double neighbour_load_per_s(const Service& service) {
   const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
   const double rate = neighbour_rate_per_s(service);
   if (replay == nullptr || replay->trace.empty()) return rate;
-  return std::max(rate, heavy_rate_per_s(service, *replay));
+  return rate * heaviest_share(service, *replay);
 }
 
 bool comes_at_once(const Service& service) {
