@@ -8,6 +8,13 @@
 namespace tangram::train {
 namespace {
 
+// 0 up to kFirstQueue_s, 1 up to twice as much, 2 up to four times, ...
+int queue_of_service(double attained_s) {
+  int queue = 0;
+  for (double end = kFirstQueue_s; attained_s >= end; end *= 2) ++queue;
+  return queue;
+}
+
 class Sharing {
  public:
   Sharing(std::span<const SliceAsker> jobs, std::size_t slices)
@@ -18,7 +25,8 @@ class Sharing {
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, {}, [&](std::size_t j) {
       const SliceAsker& job = jobs_[j];
-      return std::tuple(-job.priority, job.deadline_s, job.attained_s, job.order);
+      return std::tuple(-job.priority, job.deadline_s, queue_of_service(job.attained_s), job.has.empty(),
+                        job.attained_s, job.order);
     });
     for (const std::size_t j : order) give_minimum(j);
     while (give_one(order)) {

@@ -1,7 +1,9 @@
 // Which job gets which of the slices that can be lent now.
 //
 // Jobs are served in the order of priority, then deadline, then attained service (slice-seconds, least first: the ATS
-// order of Tiresias and DeepBoot), then age. First each job in this order gets its minimum, if it is left; a job whose
+// order of Tiresias and DeepBoot), then age. Attained service counts in queues as in Tiresias, each twice as long as the
+// one before, and within a queue those that have slices are first: otherwise two jobs would take one slice from each
+// other at every look. First each job in this order gets its minimum, if it is left; a job whose
 // minimum is not waits. Then slices go one by one, within a priority, to the job that gains most by one more, in parts of
 // its speed: that maximises the product of their speeds. A job whose steps were not timed is taken to scale perfectly, so
 // it tries more slices. A slice that makes no job faster by kGainMin is given to nobody. A job keeps the slices that it
@@ -17,6 +19,7 @@
 namespace tangram::train {
 
 inline constexpr double kGainMin = 0.02;
+inline constexpr double kFirstQueue_s = 60;  // Slice-seconds until a job has left the first queue.
 
 struct SliceAsker {
   int priority = 0;

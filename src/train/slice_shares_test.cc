@@ -17,6 +17,25 @@ TEST(SliceShares, SharesEquallyAndGivesTheRestToWhoHadLeast) {
   EXPECT_EQ(shares[1].size(), 2U);
 }
 
+// One slice, two jobs. The first has it until it has had it for a minute (60). The other then has its minute, and as both
+// have left the first queue, keeps it until it leaves the second with two (180). Then the first goes on from one minute to
+// the end of the third queue, four (360).
+TEST(SliceShares, TakesASliceFromAJobOnlyWhenItHasHadItsTurn) {
+  std::vector<SliceAsker> jobs{{.order = 0, .fits = kAnywhere}, {.order = 1, .fits = kAnywhere}};
+  std::vector<double> changes;
+  std::size_t holder = 0;
+  for (int second = 0; second < 480; ++second) {
+    for (std::size_t j = 0; j < 2; ++j) jobs[j].has.clear();
+    if (second > 0) jobs[holder].has = {0};
+    const Shares shares = share_slices(jobs, 1);
+    const std::size_t next = shares[0].empty() ? 1 : 0;
+    if (second > 0 && next != holder) changes.push_back(second);
+    holder = next;
+    jobs[holder].attained_s += 1;
+  }
+  EXPECT_EQ(changes, (std::vector<double>{60, 180, 360}));
+}
+
 // Of two slices, the job that needs two gets both by its priority; the other waits. Without it, the first would.
 TEST(SliceShares, GivesTheMinimumOfAHigherPriorityFirst) {
   std::vector<SliceAsker> jobs{{.order = 0, .min = 1, .max = 4, .fits = kAnywhere},
