@@ -32,7 +32,7 @@ constexpr std::array kRooms{
     Room{"experiments", true, "report"},
     Room{"client", false, "core formats host"},
     Room{"engines", false, "core client"},  // The remote engine is a client of another server.
-    Room{"adapters", false, "core host"},
+    Room{"adapters", false, "core client host"},  // Kubernetes' API server is asked over HTTP.
     Room{"recut", false, "formats plan adapters host"},
     Room{"worker", false, "engines adapters host"},  // Adapters: a worker confines itself to the cores of its slice.
     Room{"measure", false, "engines adapters learn worker"},
