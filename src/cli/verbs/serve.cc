@@ -73,6 +73,8 @@ struct Options {
   bool loads_models = false;  // Some service of the start does: workers, commands and MIG devices are set up.
   double exit_timeout_s = to_seconds(config.exit_timeout);
   double body_max_mib = static_cast<double>(config.limits.body_max) / (1 << 20);
+  double drain_delay_s = to_seconds(config.drain_delay);
+  double memory_max_mib = static_cast<double>(config.memory_max) / (1 << 20);
   double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
 };
 
@@ -325,6 +327,7 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   serve::ServerConfig config = options.config;
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
+  config.memory_max = static_cast<std::uint64_t>(options.memory_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
   config.scheduler.admission = !options.no_admission;
   // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
@@ -333,6 +336,7 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
+  config.drain_delay = from_seconds(options.drain_delay_s);
   // `options` is copied, because the callbacks run on another thread for as long as the server lives.
   Options kept = options;
   kept.loads_models = loads_models(options, workload);
@@ -508,6 +512,24 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
   return serve::RecordingFile::open(path, std::move(config));
 }
 
+// Names are compared in lower case, and an origin that cannot match is a mistake.
+Result<Nothing> check_cross_site(serve::CrossSiteRules& rules) {
+  for (auto& name : rules.admin_hosts) {
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (name.empty() || name.find_first_of(":/ ") != std::string::npos) {
+      return Error{ErrorCode::invalid, fmt::format("--admin-host: expected a name without port, got \"{}\"", name)};
+    }
+  }
+  for (const auto& origin : rules.origins) {
+    if (serve::is_origin(origin)) continue;
+    return Error{ErrorCode::invalid,
+                 fmt::format("--cors-origin: expected * or an origin in lower case without a path, such as "
+                             "https://app.example, got \"{}\"",
+                             origin)};
+  }
+  return Nothing{};
+}
+
 Result<ExitCode> run(Session& session, Options options) {
   if (const char* folder = std::getenv("TANGRAM_STATE"); folder != nullptr && options.following.state.empty()) {
     options.following.state = folder;
@@ -515,6 +537,8 @@ Result<ExitCode> run(Session& session, Options options) {
   options.config.manager = host::ServiceManager::from_environment();
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
   TANGRAM_RETURN_IF_ERROR(check_following_options(options.following));
+  TANGRAM_RETURN_IF_ERROR(check_cross_site(options.config.cross_site));
+  serve::return_memory_early();
   if (options.plan.empty() != options.following.wanted()) {
     return session.fail({ErrorCode::invalid, options.plan.empty()
                                                  ? "expected PLAN, or --follow FLEET to make plans for a fleet"
@@ -537,8 +561,8 @@ Result<ExitCode> run(Session& session, Options options) {
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(options.config.address, host::resolve_host(options.config.address));
   TANGRAM_TRY(options.config.admin_address, host::resolve_host(options.config.admin_address));
-  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options, options.config.manager)
-                                                        : load(options));
+  TANGRAM_TRY(auto served,
+              options.following.wanted() ? load_following(session, options, options.config.manager) : load(options));
   if (const auto& why = served.following.infeasible; !why.empty()) {
     session.note(why);
     return ExitCode::answer_is_no;
@@ -664,15 +688,24 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   whole("--threads", options.config.threads, 1, 256,
         "The number of I/O threads. With one, it also schedules; with more, the scheduler has its own thread.");
   whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000,
-        "The largest number of connections per thread.");
+        "The largest number of connections per thread. Where it is reached, quiet connections give way to new ones.");
+  whole("--connections-per-peer", options.config.limits.peer_max, 0, 1'000'000,
+        "The largest number of HTTP connections of one IPv4 address, or of one /64 of IPv6. Default: half of all.");
   whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000,
         "The largest number of requests that wait or run; further requests are rejected.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
+  number(
+      "--memory-max", options.memory_max_mib, "MIB", 16, 1048576,
+      "The memory for all that is held for callers, over HTTP and gRPC: requests, what they become, and answers that "
+      "were not taken yet. Default: a quarter of the container's memory, at most 1024.");
   number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest request head.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400, "How long to wait for unanswered requests at exit.");
+  number("--drain-delay", options.drain_delay_s, "S", 0, 3600,
+         "At exit, say that the server is not ready for so long, and still take requests, before it stops accepting "
+         "connections. Load balancers see it meanwhile. Default: 0.");
   number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
          "Multiplies the run times of the emulated engine; 0 answers at once.");
 }
@@ -773,6 +806,13 @@ void add_serve(Program& program) {
                       "The nice value of training jobs: how far they give way to others on their cores.")
           ->type_name("N"),
       0, 19);
+  verb.add_option("--admin-host", options->config.cross_site.admin_hosts,
+                  "A name under which the admin port may be asked, besides numbers and localhost. May be repeated.")
+      ->type_name("NAME");
+  verb.add_option("--cors-origin", options->config.cross_site.origins,
+                  "An origin, such as https://app.example, whose pages may use the data port; * is every one. May be "
+                  "repeated.")
+      ->type_name("ORIGIN");
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
   verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,
