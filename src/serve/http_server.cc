@@ -98,6 +98,11 @@ HttpServer::~HttpServer() { close_all(); }
 // ---- Clients come and go ----
 
 void HttpServer::listen(int socket, const ListenOptions& options) {
+  // Connections inherit these, which spares three system calls for each. Answers are written as a whole, so waiting for
+  // more data (Nagle's algorithm) would only delay them.
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
   const auto accept = [this, socket, options] { accept_from(socket, options); };
   listeners_.push_back(std::make_unique<Listener>(context_.loop, socket, accept));
 }
@@ -143,10 +148,6 @@ void HttpServer::admit(int fd, const PeerKey& key, const ListenOptions& options)
     context_.shared.peers.leave(key);
     return refuse_connection(fd, options.tls == nullptr, "the server holds too many bytes for its callers");
   }
-  // Answers are written as a whole, so waiting for more data (Nagle's algorithm) would only delay them.
-  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
   traffic.connections_opened.fetch_add(1, std::memory_order_relaxed);
   traffic.connections_open.fetch_add(1, std::memory_order_relaxed);
   // The time of the turn can be old by now, and a new connection would start with part of its time used up.
