@@ -550,7 +550,7 @@ std::uint64_t Gateway::ask_for_reload() {
   return number;
 }
 
-std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::string_view body) {
+std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::string_view body, bool open_metrics) {
   const ServedModel* model = target.model;
   const auto later = [](ControlWork work) -> std::variant<Reply, ControlWork> { return work; };
   switch (target.endpoint) {
@@ -590,8 +590,9 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
       return later([model, load](LiveWorld& world, ControlCall&) { world.set_loaded(model->service, load); });
     }
     case Endpoint::metrics:
-      return later([this](LiveWorld& world, ControlCall& c) {
+      return later([this, open_metrics](LiveWorld& world, ControlCall& c) {
         c.answer = prometheus_metrics(world, *this, config_.triton_metrics);
+        if (open_metrics) c.answer = to_open_metrics(c.answer);
       });
     case Endpoint::status:
       return later([this](LiveWorld& world, ControlCall& c) { c.answer = status_report(world, *this); });

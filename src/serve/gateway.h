@@ -34,6 +34,7 @@ class TrainingDesk;
 inline constexpr std::string_view kJsonType = "application/json";
 inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+inline constexpr std::string_view kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 // The extensions of the protocol that are served.
 inline constexpr std::array<std::string_view, 7> kExtensionNames{
@@ -147,7 +148,7 @@ struct GatewayConfig {
   std::function<void()> request_reload;
   // Asks the server to stop once everything is answered.
   std::function<void()> request_drain = {};
-  host::LogWriter* log = nullptr;  // Whose level may be changed.
+  host::LogWriter* log = nullptr;                        // Whose level may be changed.
   std::uint64_t memory_max = MemoryBudget::kDefaultMax;  // Of everything that is held for callers.
 };
 
@@ -192,10 +193,13 @@ class Gateway {
   void take_models();
   const std::vector<ServedModel>& models() const { return models_; }
   const std::string& version() const { return config_.version; }
+  // Null: there is none.
+  host::LogWriter* log() const { return config_.log; }
 
   Target route(Port port, host::HttpMethod method, std::string_view path) const;
-  // The reply, if it does not depend on the world; otherwise the work that fills in a ControlCall.
-  std::variant<Reply, ControlWork> handle(const Target& target, std::string_view body);
+  // The reply, if it does not depend on the world; otherwise the work that fills in a ControlCall. `open_metrics`: the
+  // form of metrics.
+  std::variant<Reply, ControlWork> handle(const Target& target, std::string_view body, bool open_metrics = false);
 
   bool ready() const { return ready_.load(std::memory_order_relaxed) && !draining_.load(std::memory_order_relaxed); }
   void set_ready(bool ready) { ready_ = ready; }
@@ -234,6 +238,7 @@ class Gateway {
     std::atomic<std::uint64_t> connections_opened{0};
     std::atomic<std::uint64_t> connections_open{0};
     std::atomic<std::uint64_t> connections_refused{0};
+    std::atomic<std::uint64_t> connections_gave_way{0};  // Quiet ones, to new ones.
     std::atomic<std::uint64_t> requests_malformed{0};
     std::atomic<std::uint64_t> timeouts{0};
     std::atomic<std::uint64_t> handshakes_failed{0};

@@ -8,12 +8,58 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "host/descriptor.h"
 #include "host/listen_socket.h"
 #include "host/prompt_thread.h"
 
 namespace tangram::serve {
+
+namespace {
+
+// Descriptors that are not for connections: files, listeners, epoll and workers' sockets; and of a process with many, a
+// share for workers that start anew.
+constexpr std::uint64_t kDescriptorsReserved = 64;
+constexpr std::uint64_t kReservedShare = 8;
+constexpr std::uint64_t kReservedMax = 1024;
+// Of the memory for callers, the share that the fixed bytes of connections may take.
+constexpr std::uint64_t kConnectionsShare = 4;
+
+// Connections of each thread, so that all of them find descriptors and memory. Where gRPC is served, it has half of the
+// descriptors.
+HttpLimits limits_within(const ServerConfig& config, const Gateway& gateway) {
+  HttpLimits limits = config.limits;
+  const auto threads = static_cast<std::uint64_t>(config.threads);
+  const std::uint64_t protocols = config.grpc_port ? 2 : 1;
+  const std::uint64_t wanted = limits.connections_max * threads * protocols + kReservedMax;
+  const std::uint64_t descriptors = host::raise_descriptor_limit(wanted);
+  const std::uint64_t reserved = std::clamp(descriptors / kReservedShare, kDescriptorsReserved, kReservedMax);
+  const std::uint64_t left = descriptors > reserved ? descriptors - reserved : 1;
+  const std::uint64_t each = HttpConnection::fixed_bytes(config.security.tls.has_value());
+  const std::uint64_t most = std::min(left / protocols, gateway.memory.data().limit() / kConnectionsShare / each);
+  limits.connections_max = std::max<std::size_t>(1, std::min<std::size_t>(limits.connections_max, most / threads));
+  if (limits.peer_max == 0) limits.peer_max = std::max<std::size_t>(1, limits.connections_max * threads / 2);
+  return limits;
+}
+
+}  // namespace
+
+Listeners::Listeners(const ServerConfig& config, host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway,
+                     LiveWorld& world)
+    : config_(config),
+      limits_(limits_within(config, gateway)),
+      shared_(limits_.peer_max, gateway.memory.data().limit() / 2),
+      loop_(loop),
+      clock_(clock),
+      gateway_(gateway),
+      world_(world) {
+  shared_.cross_site = config.cross_site;
+  for (const auto& origin : shared_.cross_site.origins) {
+    shared_.cross_site.answer_fields.push_back(cors_answer_fields(origin));
+  }
+}
 
 // Only a socket file that this server has created: another server may listen at the path if open() has failed.
 Listeners::~Listeners() {
@@ -29,7 +75,8 @@ Result<Nothing> Listeners::open() {
   for (int i = 0; i < config_.threads; ++i) {
     host::EventLoop* its_loop = &loop_;
     if (!one_thread()) its_loop = &io_.emplace_back(std::make_unique<IoThread>())->loop;
-    auto http = std::make_unique<HttpServer>(*its_loop, clock_, gateway_, world_, config_.limits, one_thread());
+    auto http =
+        std::make_unique<HttpServer>(*its_loop, clock_, gateway_, world_, limits_, shared_, large_, one_thread());
     TANGRAM_RETURN_IF_ERROR(open_data(*http));
     // The admin port is not shared, so one thread has it.
     if (i == 0) {
@@ -112,6 +159,7 @@ void Listeners::drain(Duration grace) {
 // The gRPC server joins its own threads. An I/O thread closes its connections before it ends.
 void Listeners::stop() {
   stopping_ = true;
+  large_.stop();
   grpc_.reset();
   for (auto& io : io_) {
     io->loop.wake();

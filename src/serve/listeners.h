@@ -23,8 +23,7 @@ class Listeners {
  public:
   // All outlive it. `loop` is the one that drives the world.
   Listeners(const ServerConfig& config, host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway,
-            LiveWorld& world)
-      : config_(config), loop_(loop), clock_(clock), gateway_(gateway), world_(world) {}
+            LiveWorld& world);
   ~Listeners();
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
@@ -74,6 +73,8 @@ class Listeners {
   void run_io(IoThread& io);
 
   const ServerConfig& config_;
+  const HttpLimits limits_;  // Those of the configuration, as far as descriptors and memory permit.
+  HttpShared shared_;
   host::EventLoop& loop_;
   const host::LiveClock& clock_;
   Gateway& gateway_;
@@ -86,6 +87,7 @@ class Listeners {
   std::uint16_t admin_port_ = 0;
   bool admin_socket_open_ = false;
   std::atomic<bool> stopping_{false};
+  LargeRequests large_;  // Ends before the servers that it reads for.
 };
 
 }  // namespace tangram::serve

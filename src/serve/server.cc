@@ -22,6 +22,9 @@ namespace {
 // The least time after which a batch on a real worker or remote server counts as stuck. Shorter than the default of two
 // seconds: such a process can really hang, and its restart is the cure.
 constexpr Duration kStuckMinOfWorkers = std::chrono::seconds(1);
+// A turn that handles so much later what is due has first to catch up with what came, in so many calls of the loop.
+constexpr Duration kHeldUp = std::chrono::milliseconds(100);
+constexpr int kCatchUpMax = 16;
 // How often a draining server checks whether all connections are closed. I/O threads do not report that.
 constexpr Duration kDrainTurn = std::chrono::milliseconds(20);
 
@@ -253,7 +256,7 @@ bool Server::run() {
     if (!told_ready_ && (world_->slices_starting() == 0 || may_begin_without_all())) tell_ready();
     // During the first start, a worker that cannot start ends the server, and run() returns false.
     if (!executors_.unrecoverable().empty() && !draining_) begin_drain();
-    if (stop_asked_.exchange(false)) begin_drain();
+    if (stop_asked_.exchange(false) || clock_.now() >= drain_at_) begin_drain();
     // Only one plan moves at a time. A reload that is requested meanwhile stays requested until the move has ended.
     if (!world_->scheduler().moving()) reloader_->begin_if_asked();
     tell_manager();
@@ -269,13 +272,17 @@ bool Server::run() {
 // One turn: sleep until something is due, then let each part work. Sockets are served by loop_.wait() itself.
 void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
-  until = std::min({until, reloader_->next_due(), tell_alive_at_});
+  until = std::min({until, reloader_->next_due(), tell_alive_at_, drain_at_});
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
   const bool trains = training_ != nullptr && !draining_;
   if (trains) until = std::min(until, training_->next_due());
   const bool follows = follower_ != nullptr && !draining_;
   if (follows) until = std::min(until, follower_->next_due());
   loop_.wait(clock_, until);
+  // This thread was held up. Answers of workers that came meanwhile wait in their sockets, and must count before the
+  // time of their batches does: a healthy worker would be taken for a stuck one.
+  const bool held_up = until != kTimeNever && clock_.now() - until > kHeldUp;
+  for (int more = 0; held_up && more < kCatchUpMax && loop_.wait(clock_, kTimeZero) > 0; ++more) continue;
   executors_.work(clock_.now());
   if (follows) follower_->work(*world_, clock_.now());
   if (trains) training_->work(clock_.now());
@@ -312,7 +319,7 @@ void Server::tell_manager() {
 void Server::watch_readiness() {
   const auto& services = world_->scheduler().state().services;
   const bool usable = std::ranges::any_of(services, [](const auto& service) { return service.slices > 0; });
-  if (usable == usable_) return;
+  if (usable == usable_ || drain_at_ != kTimeNever) return;
   usable_ = usable;
   gateway_->set_ready(usable);
   listeners_->set_serving(usable);
@@ -337,11 +344,25 @@ void Server::request_stop() {
   loop_.wake();
 }
 
+// Load balancers look at readiness now and then: until they have, requests come and are answered as ever.
+void Server::announce_drain() {
+  drain_at_ = clock_.now() + config_.drain_delay;
+  gateway_->set_ready(false);
+  listeners_->set_serving(false);
+  config_.manager.stopping();
+  log_.write(host::LogLine(host::LogLevel::info, "drain_announced").number("delay_s", to_seconds(config_.drain_delay)));
+}
+
 void Server::begin_drain() {
   if (draining_) {  // Asked twice: whoever asks does not want to wait.
     drain_deadline_ = clock_.now();
     return;
   }
+  if (config_.drain_delay > Duration::zero() && told_ready_ && drain_at_ == kTimeNever) {
+    announce_drain();
+    return;
+  }
+  drain_at_ = kTimeNever;
   draining_ = true;
   drain_deadline_ = clock_.now() + config_.exit_timeout;
   gateway_->set_draining();
@@ -367,8 +388,11 @@ Result<Nothing> Server::put_in_force(LiveWorld& world, const sched::Deployment& 
   if (cuts_) cuts_->begin_move(world.time());
   TANGRAM_RETURN_IF_ERROR(world.change_plan(next));
   executors_.end_first_start();
-  // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.
-  for (std::size_t i = 0; i < next.services.size(); ++i) models_[i].samples_max = next.services[i].samples_max;
+  // Read by I/O threads at the same time, hence SharedNumbers. All else about a model stays the same.
+  for (std::size_t i = 0; i < next.services.size(); ++i) {
+    models_[i].samples_max = next.services[i].samples_max;
+    models_[i].size_max = size_max_of(next.services[i]);
+  }
   warn_of_unserved(log_, next, models_);
   log_.write(host::LogLine(host::LogLevel::info, "plan_changed")
                  .integer("plan_changes", static_cast<std::int64_t>(world.plans_applied())));

@@ -77,7 +77,10 @@ class Server {
   void tell_ready();
   // Tells clients and probes when nothing can be served any more, and when it can again.
   void watch_readiness();
-  // Stops accepting; what is in flight is answered. The second call ends the drain at once.
+  // Says that the server is not ready, and takes requests all the same, until drain_at_.
+  void announce_drain();
+  // Announces the drain, where that is wanted; otherwise stops accepting, and what is in flight is answered. Each
+  // further call goes on to the next step: the last ends the drain at once.
   void begin_drain();
   // Whether everything is answered and all connections are closed.
   bool drained() const;
@@ -120,7 +123,8 @@ class Server {
   bool told_ready_ = false;
   bool told_reloading_ = false;
   TimePoint tell_alive_at_ = kTimeNever;
-  bool usable_ = true;  // Some service can be served.
+  bool usable_ = true;               // Some service can be served.
+  TimePoint drain_at_ = kTimeNever;  // When a drain that is announced begins.
   TimePoint drain_deadline_ = kTimeNever;
   sched::Roster roster_;                       // The services that are known. The thread of the world.
   std::optional<TimePoint> removal_deadline_;  // Of a reload that removes services and waits for their requests.

@@ -86,15 +86,16 @@ struct ServerConfig {
   Security security;
   int threads = 1;
   HttpLimits limits;
+  CrossSiteRules cross_site;
   std::uint64_t memory_max = default_memory_max();  // Of everything that is held for callers, over HTTP and gRPC.
   sched::SchedulerConfig scheduler = live_scheduler_config();
   std::string engine = "emulated";  // Of batch_engines(), "command" or "remote": of services that name none.
   std::string command;              // With the engine `command`: of services that have none of their own.
   bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
   std::optional<worker::WorkerUser> worker_user;  // Whom they become; nothing: they stay who we are.
-  std::string worker_program;       // Of workers; empty: the one beside this program.
-  std::string models;               // The folder with the weights of the models.
-  std::string onnx_provider;        // Of the engine `onnx`; empty: as suits the device.
+  std::string worker_program;                     // Of workers; empty: the one beside this program.
+  std::string models;                             // The folder with the weights of the models.
+  std::string onnx_provider;                      // Of the engine `onnx`; empty: as suits the device.
   // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;               // With the engine `remote`: slices take them in turn, ...
@@ -117,7 +118,8 @@ struct ServerConfig {
   host::ServiceManager manager;  // Hears when the server is ready, reloads, ends, and that it is alive.
   host::LogLevel log_level = host::LogLevel::info;
   sched::RecordingSink recording;
-  Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops.
+  Duration drain_delay{};  // How long the server says that it is not ready and still takes requests, when it stops.
+  Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops, after that.
   // Reads plan and services again, on a thread of its own; `now` are the services that are known. Empty: no reload.
   std::function<Result<ReloadedPlan>(const sched::Roster& now)> reload;
   // The same for certificates and access.

@@ -142,9 +142,18 @@ Result<ExitCode> status(Session& session, const Options& options) {
   // Messages do not fit into a table, so they follow it.
   std::string messages;
   for (const auto& id : ids) {
-    TANGRAM_TRY(const auto store, client::OfflineStore::open(folder, id));
-    TANGRAM_TRY(const auto job, store.read());
-    const bool running = store.running();
+    const auto store = client::OfflineStore::open(folder, id);
+    const auto read = store ? store->read() : Result<client::OfflineJob>(store.error());
+    if (!read) {
+      // A damaged file hides itself, not the other jobs.
+      if (!options.job.empty()) return read.error();
+      all.push_back({{"id", id}, {"state", "unreadable"}, {"message", read.error().message}});
+      messages += fmt::format("{}: {}\n", id, read.error().message);
+      table.add({{id, Style::accent}, {"unreadable", Style::bad}, "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
+    const client::OfflineJob& job = *read;
+    const bool running = store->running();
     // The rate of an interrupted job is old, so a time left computed from it would be wrong.
     const bool going = running && job.rows_per_s > 0;
     all.push_back(job_json(job, running));

@@ -84,6 +84,8 @@ struct Options {
   double exit_timeout_s = to_seconds(config.exit_timeout);
   double history_mib = static_cast<double>(config.page.history.bytes_max) / (1 << 20);
   double body_max_mib = static_cast<double>(config.limits.body_max) / (1 << 20);
+  double drain_delay_s = to_seconds(config.drain_delay);
+  double memory_max_mib = static_cast<double>(config.memory_max) / (1 << 20);
   double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
 };
 
@@ -336,6 +338,7 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   serve::ServerConfig config = options.config;
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
+  config.memory_max = static_cast<std::uint64_t>(options.memory_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
   config.page.history.bytes_max = static_cast<std::size_t>(options.history_mib * 1024 * 1024);
   report::LivePage page = report::live_page(page_digest);
@@ -350,6 +353,7 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
+  config.drain_delay = from_seconds(options.drain_delay_s);
   // `options` is copied, because the callbacks run on another thread for as long as the server lives.
   Options kept = options;
   kept.loads_models = loads_models(options, workload);
@@ -561,6 +565,24 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
   return serve::RecordingFile::open(path, std::move(config));
 }
 
+// Names are compared in lower case, and an origin that cannot match is a mistake.
+Result<Nothing> check_cross_site(serve::CrossSiteRules& rules) {
+  for (auto& name : rules.admin_hosts) {
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (name.empty() || name.find_first_of(":/ ") != std::string::npos) {
+      return Error{ErrorCode::invalid, fmt::format("--admin-host: expected a name without port, got \"{}\"", name)};
+    }
+  }
+  for (const auto& origin : rules.origins) {
+    if (serve::is_origin(origin)) continue;
+    return Error{ErrorCode::invalid,
+                 fmt::format("--cors-origin: expected * or an origin in lower case without a path, such as "
+                             "https://app.example, got \"{}\"",
+                             origin)};
+  }
+  return Nothing{};
+}
+
 Result<ExitCode> run(Session& session, Options options) {
   if (const char* folder = std::getenv("TANGRAM_STATE"); folder != nullptr && options.following.state.empty()) {
     options.following.state = folder;
@@ -568,6 +590,8 @@ Result<ExitCode> run(Session& session, Options options) {
   options.config.manager = host::ServiceManager::from_environment();
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
   TANGRAM_RETURN_IF_ERROR(check_following_options(options.following));
+  TANGRAM_RETURN_IF_ERROR(check_cross_site(options.config.cross_site));
+  serve::return_memory_early();
   if (options.plan.empty() != options.following.wanted()) {
     return session.fail({ErrorCode::invalid, options.plan.empty()
                                                  ? "expected PLAN, or --follow FLEET to make plans for a fleet"
@@ -730,7 +754,9 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   whole("--threads", options.config.threads, 1, 256,
         "The number of I/O threads. With one, it also schedules; with more, the scheduler has its own thread.");
   whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000,
-        "The largest number of connections per thread.");
+        "The largest number of connections per thread. Where it is reached, quiet connections give way to new ones.");
+  whole("--connections-per-peer", options.config.limits.peer_max, 0, 1'000'000,
+        "The largest number of HTTP connections of one IPv4 address, or of one /64 of IPv6. Default: half of all.");
   whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000,
         "The largest number of requests that wait or run; further requests are rejected.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
@@ -739,10 +765,17 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
   number("--history-mib", options.history_mib, "MIB", 1, 65536,
          "The memory for the history that the page shows; what is older becomes coarser.");
+  number(
+      "--memory-max", options.memory_max_mib, "MIB", 16, 1048576,
+      "The memory for all that is held for callers, over HTTP and gRPC: requests, what they become, and answers that "
+      "were not taken yet. Default: a quarter of the container's memory, at most 1024.");
   number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest request head.");
   number("--node-wait", options.node_wait_s, "S", 0, 3600,
          "How long to wait for nodes that are missing, before those that are here serve.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400, "How long to wait for unanswered requests at exit.");
+  number("--drain-delay", options.drain_delay_s, "S", 0, 3600,
+         "At exit, say that the server is not ready for so long, and still take requests, before it stops accepting "
+         "connections. Load balancers see it meanwhile. Default: 0.");
   number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
          "Multiplies the run times of the emulated engine; 0 answers at once.");
 }
@@ -862,6 +895,13 @@ void add_serve(Program& program) {
                                  "`devices` of which it needs none.")
                      ->type_name("W"),
                  {"slices", "devices"});
+  verb.add_option("--admin-host", options->config.cross_site.admin_hosts,
+                  "A name under which the admin port may be asked, besides numbers and localhost. May be repeated.")
+      ->type_name("NAME");
+  verb.add_option("--cors-origin", options->config.cross_site.origins,
+                  "An origin, such as https://app.example, whose pages may use the data port; * is every one. May be "
+                  "repeated.")
+      ->type_name("ORIGIN");
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
   verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,
