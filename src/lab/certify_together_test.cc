@@ -124,8 +124,8 @@ TEST(CertifyTogether, TellsFineTunesWithEqualTrafficApart) {
   EXPECT_LT(verdicts[0].attainment, 0.9);
 }
 
-// Two services send once a second and in step: 60 ms of one, then 5 ms of the other, which has 30 ms and is always late.
-// Their neighbour sends so much more that a seldom service of random arrivals would be judged at 1.02/s; at such a rate
+// Two services send once a second and in step. Half of the time the slice is idle then, and the first of them runs for 60
+// ms, so that the other, which has 30 ms, is late; where it is busy, the earlier deadline goes first. Their neighbour sends so much more that a seldom service of random arrivals would be judged at 1.02/s; at such a rate
 // the two would meet in one second out of ten, and three quarters in time would hold.
 TEST(CertifyTogether, LeavesConstantRatesInStep) {
   std::vector<Service> services{service_of("busy", "fast", 100, 1s), service_of("long", "slow", 1, 1s),
@@ -135,7 +135,7 @@ TEST(CertifyTogether, LeavesConstantRatesInStep) {
   const auto verdicts = ask(services, shared(services));
   EXPECT_TRUE(verdicts[0].holds);
   EXPECT_FALSE(verdicts[2].holds);
-  EXPECT_LT(verdicts[2].attainment, 0.2);
+  EXPECT_NEAR(verdicts[2].attainment, 0.5, 0.05);
 }
 
 // Two requests a second load for 50 ms each and keep the slice for 11 % of the time. Of the neighbour's requests 4 %
