@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "cli/engine_findings.h"
 #include "cli/program.h"
-#include "cli/self_test.h"
+#include "cli/gpu_trial.h"
 #include "recut/live_gpus.h"
 #include "report/mosaic.h"
 #include "report/text_width.h"

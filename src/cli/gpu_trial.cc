@@ -1,7 +1,7 @@
 // The steps are processes of this very program, so that what is tested is what users run, and a step that crashes or
 // hangs is a finding and not the end.
 
-#include "cli/self_test.h"
+#include "cli/gpu_trial.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
