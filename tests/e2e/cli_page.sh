@@ -40,7 +40,7 @@ serve() {
 give_up_after 120 cat page.log
 
 serve page --workers --history-mib 2
-answers "$SOURCE/examples/serving/services.yaml" --http-port "$HTTP" --duration 3 --rate-scale 0.2
+answers --services "$SOURCE/examples/serving/services.yaml" --http-port "$HTTP" --seconds 3 --rate-scale 0.2
 curl -s -D head -o body "$ADMIN" || fail "the page is not there"
 grep -qi '^content-security-policy: default-src .none.' head || fail "the page has no policy: $(cat head)"
 [[ $(gzip -c body | wc -c) -lt 300000 ]] || fail "the page is too large: $(gzip -c body | wc -c) bytes compressed"
