@@ -52,7 +52,7 @@ export function sharesPicture(frames, fleet, colourOf, at, width) {
   for (const share of [1, 1 - (1 - floor) / 2, floor]) {
     picture.append(draw('line', {x1: left, x2: width, y1: y(share), y2: y(share), class: 'grid'}),
                    draw('text', {x: left - 6, y: y(share) + 4, class: 'axis', 'text-anchor': 'end',
-                                 text: (share * 100).toFixed(floor > 0.97 ? 1 : 0) + ' %'}));
+                                 text: (share * 100).toFixed(floor > 0.995 ? 2 : floor > 0.97 ? 1 : 0) + ' %'}));
   }
   fleet.services.forEach((service, i) => {
     const points = frames.map(frame => [frame.at, frame.services[i]?.share_1m ?? null]);

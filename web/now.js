@@ -134,11 +134,12 @@ export function showSummary(history, frame) {
     const share = frame.services[i]?.share_1m;
     return share !== null && share !== undefined && share < service.percentile / 100;
   });
-  const parts = [`${fleet.devices.length} devices, ${cuts.length} slices`, ...away];
+  const counted = (n, one) => `${n} ${one}${n === 1 ? '' : 's'}`;
+  const parts = [`${counted(fleet.devices.length, 'device')}, ${counted(cuts.length, 'slice')}`, ...away];
   if (frame.moving) parts.push('moving to another plan');
   if (fleet.cost_per_hour) parts.push(`${figure(fleet.cost_per_hour)} per hour`);
   const waiting = frame.services.reduce((sum, service) => sum + (service?.waiting ?? 0), 0);
-  parts.push(`${waiting} requests wait`);
+  parts.push(`${counted(waiting, 'request')} waiting`);
   setText(byId('summary'), parts.join(' · '));
   const verdict = byId('verdict');
   setAttribute(verdict, 'class', broken.length ? 'bad' : 'good');

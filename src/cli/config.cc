@@ -36,7 +36,8 @@ std::string find_config_file() {
   std::error_code error;
   for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
     const fs::path file = folder / "tangram.yaml";
-    if (fs::is_regular_file(file, error)) return file.string();
+    std::error_code missing;
+    if (fs::is_regular_file(file, missing)) return file.string();
     if (folder == folder.root_path()) break;
   }
   return "";

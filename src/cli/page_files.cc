@@ -13,7 +13,7 @@ namespace {
 // A page with so many frames of a dozen services takes a few MB. Half as many remain after thinning.
 constexpr std::int64_t kPageFrames = 600;
 constexpr Duration kPageIntervalMin = std::chrono::milliseconds(100);
-constexpr std::size_t kPageHistoryBytes = std::size_t{256} << 20;
+constexpr std::size_t kPageHistoryBytes = std::size_t{64} << 20;
 
 std::string base64(const std::uint8_t* bytes, std::size_t count) {
   static constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

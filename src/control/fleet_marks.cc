@@ -21,6 +21,7 @@ constexpr Duration kSameLoss = std::chrono::seconds(1);
 constexpr Duration kRefusalsOver = std::chrono::seconds(10);
 // Fewer requests in a minute say little about a share.
 constexpr std::uint64_t kRequestsMin = 20;
+constexpr std::uint64_t kRejectedMin = 2;
 // How far back a cause may lie of what a minute shows.
 constexpr Duration kCauseBefore = std::chrono::seconds(60);
 
@@ -348,7 +349,10 @@ void FleetMarks::look_at_refusals(const MarkContext& at, ServiceId service, cons
   auto found = refusals_.find(service.value());
   const std::string& name = at.faces->services[service.index()].name;
   if (found == refusals_.end()) {
-    if (rejected == 0) return;
+    // What the promise allows is no news.
+    const double allowed = 1 - at.faces->services[service.index()].percentile / 100;
+    if (rejected < kRejectedMin || static_cast<double>(rejected) <= allowed * static_cast<double>(since.arrived))
+      return;
     FleetMark& mark = add(at, MarkKind::refusals, fmt::format("{} rejects requests", name));
     mark.services = {service};
     const double per_s = to_seconds(span) > 0 ? static_cast<double>(since.arrived) / to_seconds(span) : 0;
@@ -459,9 +463,9 @@ void FleetMarks::look_at_promise(const MarkContext& at, ServiceId service, const
     mark->title = fmt::format("{} broke its promise: {} in time, {:g} % promised", name, percent(open.lowest),
                               at.faces->services[service.index()].percentile);
     mark->seen = fmt::format(
-        "Over a minute, {} of the requests were answered within {:g} ms at the lowest. Of {} requests, {} were in time, "
+        "Over {}, {} of the requests were answered within {:g} ms at the lowest. Of {} requests, {} were in time, "
         "{} late, {} rejected ({}), {} failed.",
-        percent(open.lowest), at.faces->services[service.index()].promise_ms, all.counted(),
+        seconds_text(span), percent(open.lowest), at.faces->services[service.index()].promise_ms, all.counted(),
         all.of(OutcomeKind::served), all.of(OutcomeKind::late), all.of(OutcomeKind::rejected), reasons_of(all),
         all.of(OutcomeKind::failed));
     mark->decided =

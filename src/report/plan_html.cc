@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPlanPageStyle = R"(
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:14px 0;overflow-x:auto}
-p.lead{font-size:17px;margin:8px 0 16px;max-width:85ch}figure{margin:0}td.text{white-space:normal}
+p.lead{font-size:17px;margin:8px 0 16px;max-width:85ch}figure{margin:0}figure .subtitle{display:none}td.text{white-space:normal}
 )";
 
 const Service& asked_for(const PlanStory& story, const std::string& name) {

@@ -67,7 +67,14 @@ export class Browser {
       this.process.kill('SIGKILL');
       await sleep(100);
     }
-    rmSync(this.profile, {recursive: true, force: true, maxRetries: 5});
+    // Its helpers may write for a moment longer.
+    for (let i = 0; i < 20; ++i) {
+      try {
+        return rmSync(this.profile, {recursive: true, force: true});
+      } catch {
+        await sleep(100);
+      }
+    }
   }
 }
 
@@ -112,7 +119,9 @@ export class Page {
   }
 
   async press(key, code = key) {
-    for (const type of ['keyDown', 'keyUp']) await this.send('Input.dispatchKeyEvent', {type, key, code});
+    const text = key === 'Enter' ? '\r' : undefined;
+    await this.send('Input.dispatchKeyEvent', {type: 'keyDown', key, code, text, windowsVirtualKeyCode: text ? 13 : 0});
+    await this.send('Input.dispatchKeyEvent', {type: 'keyUp', key, code});
   }
   async type(text) { await this.send('Input.insertText', {text}); }
 

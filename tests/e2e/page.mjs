@@ -56,8 +56,6 @@ async function live(browser, url) {
   // A keyboard reaches slices, and one can be chosen.
   await page.value(`document.querySelector('.slice').focus()`);
   await page.press('Enter');
-  await page.send('Input.dispatchKeyEvent', {type: 'char', text: '\r'});
-  await page.value(`document.querySelector('.slice').click()`);
   must((await page.value(`document.getElementById('detail').textContent`)).includes('busy'), 'a chosen slice says what it does');
 
   // A worker dies.
@@ -142,6 +140,8 @@ async function shots(browser, url, prefix, at) {
     await page.until(`${ready} || !document.getElementById('slider')`, 10000);
     if (at) await page.value(at);
     await sleep(1200);
+    await page.value('scrollTo(0, 0)');
+    await sleep(200);
     await page.screenshot(`${prefix}-${name}.png`, name !== 'phone');
   }
 }
