@@ -66,6 +66,7 @@ class Listener {
   }
 
   bool open() const { return socket_.open(); }
+  int descriptor() const { return socket_.get(); }
   const host::Endpoint& endpoint() const { return endpoint_; }
   Peer accept() const { return Peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
 

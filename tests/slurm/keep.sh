@@ -62,6 +62,7 @@ run_count() { [[ $(running | wc -w) == "$1" ]]; }
 plan "3g.40gb@0 + 3g.40gb@4" "3g.40gb@0 + 1g.10gb@4 + 1g.10gb@5" >plan.json
 expect 2 slurm up plan.json --name chat; has err "expected --join"
 expect 2 slurm up plan.json --name 'a b' --join g:1; has err "--name"
+expect 2 slurm up plan.json --name chat --join g:1; has err "--token-file FILE and --munge"
 expect 2 slurm keep --name chat; has err "expected a plan"
 expect 1 slurm status plan.json --name chat; has out "1g.10gb: 0 of 2 run"
 MYSECRET=hidden expect 0 slurm up plan.json --name chat --partition infer --time 30 --logs . -- "${TASK[@]}"

@@ -3,14 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <poll.h>
+
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 
 #include "base/text.h"
 #include "client/http_answer.h"
 #include "client/stream.h"
 #include "host/files.h"
-#include "host/resolve.h"
 
 namespace tangram::adapters {
 namespace {
@@ -24,16 +27,32 @@ constexpr const char* kAccountFolder = "/var/run/secrets/kubernetes.io/serviceac
 
 using Status = client::Stream::Status;
 
+using Steady = std::chrono::steady_clock;
+
+// Waits until a stream can go on. False: not before the deadline. A stream of TLS says itself what it waits for: it may
+// have to read a session ticket, behind which no answer comes.
+bool wait_for(const client::Stream& stream, bool output_left, Steady::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Steady::now()).count();
+    if (left <= 0) return false;
+    const short events = static_cast<short>(stream.wants_write(output_left) ? POLLIN | POLLOUT : POLLIN);
+    pollfd watched{stream.descriptor(), events, 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(left));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
 // Everything that a connection needs.
 class Connector {
  public:
   Connector(KubeServer server, std::shared_ptr<const host::TlsContext> tls)
       : server_(std::move(server)), tls_(std::move(tls)) {}
 
-  // `waiting`: how the stream behaves after the request was sent.
+  // The stream never blocks once it is open.
   Result<Nothing> open(client::Stream& stream) const {
     const auto opened = stream.open({{server_.host, server_.port, {}}, tls_, server_.host},
-                                    client::StreamWaiting::always, kAnswerMax);
+                                    client::StreamWaiting::connecting, kAnswerMax);
     if (!opened) return failure("cannot connect", opened.error().message);
     const auto secured = stream.shake_hands(kAnswerMax);
     if (!secured) return failure("cannot connect with TLS", secured.error().message);
@@ -42,8 +61,14 @@ class Connector {
 
   Result<Nothing> send(client::Stream& stream, const KubeQuestion& question, bool close) const {
     TANGRAM_TRY(const std::string message, message_of(question, close));
+    const auto deadline = Steady::now() + kAnswerMax;
     for (std::string_view rest = message; !rest.empty();) {
       const auto sent = stream.send_some(rest);
+      if (sent.status == Status::blocked) {
+        if (!wait_for(stream, true, deadline)) return failure("cannot send", "timed out");
+        continue;
+      }
+      if (sent.status == Status::closed) return failure("cannot send", "the connection was closed");
       if (sent.status != Status::moved) return failure("cannot send", stream.why());
       rest.remove_prefix(sent.bytes);
     }
@@ -86,7 +111,6 @@ class HttpKubeWatch final : public KubeWatch {
   }
 
   bool poll(std::vector<std::string>& lines) override {
-    host::limit_waiting(stream_->descriptor(), std::chrono::milliseconds(1));
     std::array<char, 64 << 10> buffer;
     bool open = true;
     for (int reads = 0; open && reads < 64; ++reads) {
@@ -96,8 +120,6 @@ class HttpKubeWatch final : public KubeWatch {
         take();
         continue;
       }
-      // A stream that waits reports the passing of its limit as a failure of the socket.
-      if (got.status == Status::failed && stream_->why().find("temporarily") != std::string::npos) break;
       if (got.status == Status::blocked) break;
       open = false;
     }
@@ -152,10 +174,15 @@ class HttpKubeApi final : public KubeApi {
   Result<Nothing> receive(client::Stream& stream, client::HttpAnswerReader& reader, bool head_only) const {
     std::array<char, 64 << 10> buffer;
     using State = client::HttpAnswerReader::State;
+    const auto deadline = Steady::now() + kAnswerMax;
     while (reader.state() == State::reading && !(head_only && reader.status() != 0)) {
       const auto got = stream.receive_some(buffer.data(), buffer.size());
       if (got.status == Status::moved) {
         reader.feed({buffer.data(), got.bytes});
+        continue;
+      }
+      if (got.status == Status::blocked) {
+        if (!wait_for(stream, false, deadline)) return connector_.failure("no answer", "timed out");
         continue;
       }
       if (got.status == Status::closed && reader.end() == State::complete) break;

@@ -100,8 +100,9 @@ class TestApiServer {
   bool events_after(std::uint64_t version, const std::string& collection, const std::string& selector,
                     std::vector<std::string>& lines, std::uint64_t& seen) const {
     if (version < forgotten_) return false;
-    for (const auto& event : history_) {
-      if (event.version <= version) continue;
+    // Versions ascend.
+    const auto first = std::ranges::upper_bound(history_, version, {}, &Event::version);
+    for (const auto& event : std::ranges::subrange(first, history_.end())) {
       seen = event.version;
       if (event.collection != collection) continue;
       const bool now = selected(event.object, selector);
@@ -147,7 +148,7 @@ class TestApiServer {
     commit(collection, name, before.is_null() ? "ADDED" : "MODIFIED", std::move(object), before);
   }
   // Without a grace.
-  void erase(const std::string& collection, const std::string& name) {
+  void erase(const std::string& collection, const std::string name) {  // A copy: it may be the key that goes.
     auto& objects = objects_[collection];
     const auto there = objects.find(name);
     if (there == objects.end()) return;

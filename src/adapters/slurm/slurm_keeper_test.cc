@@ -248,7 +248,7 @@ TEST(SlurmCallBudget, WaitsLongerAfterEachErrorUpToTwoMinutes) {
 // and are preempted, sbatch fails or answers too late. When all is quiet again the plan has exactly its tasks, and Slurm
 // was never asked more often than the budget allows.
 TEST(SlurmKeeper, ConvergesAfterAnyFaults) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
     Rng rng = Rng(seed).stream("slurm");
     SlurmKeeper keeper = keeper_of(8);
     SlurmCallBudget budget(seconds(10), 6);

@@ -177,7 +177,14 @@ std::string sbatch_script(const SlurmJob& job, const SlurmKind& kind) {
   script += "exec";
   for (const auto& word : job.command) {
     // The one word that only the task knows.
-    script += word == "{name}" ? " \"$TANGRAM_NODE_NAME\"" : " " + shell_word(word);
+    if (word == "{name}") {
+      script += " \"$TANGRAM_NODE_NAME\"";
+      continue;
+    }
+    std::string filled = word;
+    const auto at = filled.find("{kind}");
+    if (at != std::string::npos) filled.replace(at, 6, kind.name);
+    script += " " + shell_word(filled);
   }
   return script + "\n";
 }

@@ -47,7 +47,8 @@ struct SlurmJob {
   Duration warning = std::chrono::seconds(120);  // How long before its time limit a task gets SIGTERM.
   std::string log_folder;              // One file a task; empty: /dev/null.
   std::vector<std::string> sbatch;     // Further options, as they are.
-  std::vector<std::string> command;    // What a task runs, word by word.
+  // What a task runs, word by word. The word {name} is its name, "NAME-12_3"; {kind} within a word is its kind.
+  std::vector<std::string> command;
 };
 
 // "tangram-NAME", by which the tasks of a deployment are found in the queue.

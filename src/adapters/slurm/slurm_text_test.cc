@@ -57,9 +57,9 @@ TEST(SlurmText, AsksForOneSliceATask) {
 // What a shell makes of the words is what was given.
 TEST(SlurmText, QuotesTheCommandForTheShell) {
   SlurmJob job;
-  job.command = {"/opt/t x", "it's", "$HOME;rm", "{name}"};
+  job.command = {"/opt/t x", "it's", "$HOME;rm", "{name}", "1x{kind}"};
   const auto script = sbatch_script(job, {"1g.10gb", "", 0, 1});
-  EXPECT_THAT(script, HasSubstr("exec '/opt/t x' 'it'\\''s' '$HOME;rm' \"$TANGRAM_NODE_NAME\"\n"));
+  EXPECT_THAT(script, HasSubstr("exec '/opt/t x' 'it'\\''s' '$HOME;rm' \"$TANGRAM_NODE_NAME\" '1x1g.10gb'\n"));
   EXPECT_THAT(script, StartsWith("#!/bin/bash\n"));
 }
 

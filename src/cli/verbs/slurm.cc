@@ -36,6 +36,8 @@ struct Options {
   std::string logs;
   std::string gateway;
   CallerOptions caller;
+  bool munge = false;
+  bool emulate = false;
   double lead_s = 600;
   double warning_s = 120;
   double call_every_s = 10;
@@ -107,6 +109,13 @@ Result<adapters::SlurmJob> job_of(const Options& options, bool submits) {
     job.command.emplace_back(option);
     job.command.push_back(fs::absolute(path).lexically_normal().string());
   };
+  if (options.munge == !options.token_file.empty()) {
+    return wrong("expected one of --token-file FILE and --munge: how the tasks show that they may join");
+  }
+  if (options.munge) job.command.emplace_back("--munge");
+  if (options.emulate) {
+    for (const auto* word : {"--slices", "1x{kind}"}) job.command.emplace_back(word);
+  }
   add_path("--token-file", options.token_file);
   add_path("--models", options.models);
   return job;
@@ -264,9 +273,9 @@ Result<std::set<std::string>> joined_tasks(const Options& options, const client:
   for (const auto& node : *nodes) {
     if (!node.is_object() || !node.contains("name") || !node["name"].is_string()) continue;
     const auto name = node["name"].get<std::string>();
-    // What the gateway has lost it may list for a while.
-    const std::string state = node.value("state", "");
-    if (name.starts_with(prefix) && state != "lost" && state != "away") joined.insert(name.substr(prefix.size()));
+    // What the gateway has lost it lists for a while. A node that is leaving ends by itself.
+    const bool lost = node.contains("state") && node["state"] == "lost";
+    if (name.starts_with(prefix) && !lost) joined.insert(name.substr(prefix.size()));
   }
   return joined;
 }
@@ -299,7 +308,7 @@ class PlanWatch {
 };
 
 Result<client::HttpQuestion> gateway_question(const Options& options) {
-  client::HttpQuestion question{.method = "GET", .path = "/v2/nodes", .timeout = std::chrono::seconds(2)};
+  client::HttpQuestion question{.method = "GET", .path = "/nodes", .timeout = std::chrono::seconds(2)};
   const auto colon = options.gateway.rfind(':');
   const auto port = colon == std::string::npos ? std::nullopt : text::parse_integer(options.gateway.substr(colon + 1));
   if (!port || *port < 1 || *port > 65'535 || colon == 0) {
@@ -412,6 +421,9 @@ void add_slurm(Program& program) {
   verb.add_option("--join", options->join, "The gateway's node port, which the tasks dial.")->type_name("HOST:PORT");
   program.offers_files(
       verb.add_option("--token-file", options->token_file, "The join token; the file is read by the tasks.")->type_name("FILE"));
+  verb.add_flag("--munge", options->munge, "The tasks show a credential of MUNGE instead of a token.");
+  verb.add_flag("--emulate", options->emulate,
+                "Rehearse: the tasks offer slices of their kind without hardware, for the engine emulated.");
   program.offers_files(
       verb.add_option("--models", options->models, "The folder of the models, as the tasks see it.")->type_name("DIR"));
   verb.add_option("--partition", job.partition, "The partition of the tasks.")->type_name("P");
