@@ -21,7 +21,7 @@
 #include "sched/scheduler.h"
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
-#include "serve/node_hub.h"
+#include "serve/node_config.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
 
