@@ -1,5 +1,5 @@
-// Many nodes in one process, for bench/macro/nodes: each joins a gateway over its own TLS connections and offers emulated
-// slices, as a `tangram node` would.
+// Many nodes in one process, for bench/macro/nodes: each joins a gateway over its own TLS connections and offers
+// emulated slices, as a `tangram node` would.
 //
 //   node_fleet --join 127.0.0.1:8003 --token-file FILE --nodes 200 --slices 7
 //
@@ -50,11 +50,16 @@ int main(int count, char** words) {
   for (int i = 1; i + 1 < count; i += 2) {
     const std::string name = words[i];
     const std::string value = words[i + 1];
-    if (name == "--join") join = value;
-    else if (name == "--token-file") token_file = value;
-    else if (name == "--nodes") nodes = std::atoi(value.c_str());
-    else if (name == "--slices") slices = std::atoi(value.c_str());
-    else usage("expected --join, --token-file, --nodes or --slices");
+    if (name == "--join")
+      join = value;
+    else if (name == "--token-file")
+      token_file = value;
+    else if (name == "--nodes")
+      nodes = std::atoi(value.c_str());
+    else if (name == "--slices")
+      slices = std::atoi(value.c_str());
+    else
+      usage("expected --join, --token-file, --nodes or --slices");
   }
   const auto gateway = node::parse_gateway(join);
   const auto text = host::read_file(token_file);
@@ -83,14 +88,17 @@ int main(int count, char** words) {
   const TimePoint begin = clock.now();
   bool told_joined = false;
   bool told_hosted = false;
+  // What comes in is handled as it comes; what is due at a time is looked at once a millisecond, for all nodes.
+  TimePoint next_tick = clock.now();
   while (ended == 0) {
-    TimePoint due = clock.now() + std::chrono::milliseconds(100);
-    for (const auto& one : fleet) due = std::min(due, one->next_due());
-    loop.wait(clock, due);
+    loop.wait(clock, next_tick);
+    const TimePoint now = clock.now();
+    if (now < next_tick) continue;
+    next_tick = now + std::chrono::milliseconds(1);
     std::size_t joined = 0;
     std::size_t hosted = 0;
     for (const auto& one : fleet) {
-      one->work(clock.now());
+      if (one->next_due() <= now) one->work(now);
       joined += one->joined() ? 1 : 0;
       hosted += one->slices_hosted();
     }

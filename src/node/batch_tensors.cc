@@ -48,10 +48,10 @@ Result<Nothing> read_batch_tensors(const engines::ModelSpec& model, const engine
       const auto& bytes = input.at("parameters").at("binary_data_size");
       if (!bytes.is_number_unsigned()) return no_batch("the size of an input is no count");
       const auto size = bytes.get<std::size_t>();
-      const bool same = input.at("name").get_ref<const std::string&>() == specs[i].name &&
-                        input.at("datatype").get_ref<const std::string&>() == to_string(specs[i].datatype) &&
-                        input.at("shape").get<std::vector<std::int64_t>>() ==
-                            client::batched_shape(specs[i], job.samples, job.size);
+      const bool same =
+          input.at("name").get_ref<const std::string&>() == specs[i].name &&
+          input.at("datatype").get_ref<const std::string&>() == to_string(specs[i].datatype) &&
+          input.at("shape").get<std::vector<std::int64_t>>() == client::batched_shape(specs[i], job.samples, job.size);
       if (!same) return no_batch(fmt::format("input {} is not '{}' of its type and shape", i, specs[i].name));
       if (size > rest.size()) return no_batch("bytes are missing");
       TANGRAM_RETURN_IF_ERROR(take_input(specs[i], rest.substr(0, size), memory.inputs[i]));
@@ -99,9 +99,9 @@ std::string write_batch_answer(const engines::ModelSpec& model, const engines::B
 std::optional<std::size_t> batch_request_max(const engines::ModelSpec& model) {
   std::size_t most = 0;
   for (const auto& shape : model.shapes) {
-    const auto needed = engines::memory_needed(model.signature, {.service = model.service,
-                                                                 .samples = static_cast<std::int32_t>(shape.batch),
-                                                                 .size = shape.size});
+    const auto needed = engines::memory_needed(
+        model.signature,
+        {.service = model.service, .samples = static_cast<std::int32_t>(shape.batch), .size = shape.size});
     if (!needed) return std::nullopt;
     most = std::max(most, *needed);
   }

@@ -44,7 +44,8 @@ TEST(BatchTensors, ArriveAsTheyWereSent) {
   const auto parsed = host::parse_http_head(request, 4096, head);
   ASSERT_EQ(parsed.kind, host::HttpHeadResult::Kind::complete);
   const std::string_view body = std::string_view(request).substr(parsed.consumed);
-  const auto json_length = static_cast<std::size_t>(std::stoul(std::string(*head.find("inference-header-content-length"))));
+  const auto json_length =
+      static_cast<std::size_t>(std::stoul(std::string(*head.find("inference-header-content-length"))));
   TensorRoom got(model, kJob);
   const auto read = read_batch_tensors(model, kJob, body, json_length, got.memory);
   ASSERT_TRUE(read) << read.error().message;

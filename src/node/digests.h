@@ -37,7 +37,7 @@ class ModelDigests {
   std::function<void()> wake_;
   host::Mutex mutex_;
   host::CondVar changed_;
-  std::map<std::string, Known> known_ GUARDED_BY(mutex_);       // By path.
+  std::map<std::string, Known> known_ GUARDED_BY(mutex_);        // By path.
   std::map<std::string, std::string> asked_ GUARDED_BY(mutex_);  // The stamps of those that are being computed.
   std::deque<std::string> queue_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;

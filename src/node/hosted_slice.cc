@@ -52,12 +52,14 @@ Result<Nothing> HostedSlice::load(const ControlMessage& message) {
   std::size_t in_max = 0;
   for (const auto& model : spec.models) {
     const auto most = batch_request_max(model);
-    if (!most) return Error{ErrorCode::exhausted, "the batches of " + model.name + " are larger than the address space"};
+    if (!most)
+      return Error{ErrorCode::exhausted, "the batches of " + model.name + " are larger than the address space"};
     in_max = std::max(in_max, *most);
   }
   const bool same = executor_ != nullptr && same_engine(spec_, spec) && same_cut(place_, message);
   const bool same_models = same && spec_.models == spec.models;
   disconnect();
+  stale_ = false;
   place_ = message;
   spec_ = std::move(spec);
   in_max_ = in_max + kBatchHeadMax;
@@ -157,12 +159,12 @@ void HostedSlice::on_event(const SliceEvent& event) {
   ++counts_.lost;
   state_ = State::cold;
   if (owes_answer_) return fail_load(event.text);
-  // Before the connection ends: the gateway hears the reason first.
+  // The gateway ends the connection: if it ended by itself, the whole node would be suspected.
   host_.tell({.kind = ControlKind::lost, .slice = place_.slice, .life = place_.life, .reason = event.text});
-  disconnect();
 }
 
 void HostedSlice::on_gateway_lost() {
+  stale_ = true;
   owes_answer_ = false;
   disconnect();
   connect_at_ = kTimeNever;
@@ -175,8 +177,7 @@ void HostedSlice::connect() {
   if (wire_ != nullptr || host_.session().empty() || place_.slice.empty()) return;
   wire_ = host_.dial(in_max_, *this);
   if (wire_ == nullptr) {
-    connect_at_ =
-        host_.now() + engines::pause_before_attempt(++connects_in_vain_, kConnectPauseMin, kConnectPauseMax);
+    connect_at_ = host_.now() + engines::pause_before_attempt(++connects_in_vain_, kConnectPauseMin, kConnectPauseMax);
     return;
   }
   link_ = Link::asking;

@@ -73,6 +73,8 @@ class HostedSlice final : private WireOwner {
   void work(TimePoint now);
   TimePoint next_due() const;
 
+  // No gateway has asked for it since the last one went.
+  bool stale() const { return stale_; }
   std::uint32_t number() const { return number_; }
   const ControlMessage& place() const { return place_; }  // As the load says.
   const worker::WorkerSpec& spec() const { return spec_; }
@@ -122,9 +124,10 @@ class HostedSlice final : private WireOwner {
   std::size_t in_max_ = 0;
   std::unique_ptr<engines::Executor> executor_;
   State state_ = State::nothing;
+  bool stale_ = false;
   bool owes_answer_ = false;  // To the last load.
   std::unique_ptr<Wire> wire_;
-  bool serving_ = false;  // serve() is running.
+  bool serving_ = false;            // serve() is running.
   std::unique_ptr<Wire> old_wire_;  // Closed inside of its own callback; freed by work().
   Link link_ = Link::none;
   TimePoint connect_at_ = kTimeNever;

@@ -1,7 +1,7 @@
 #include "node/identity.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,8 +20,9 @@ constexpr std::uint64_t kIdentityMax = 64 << 10;
 Result<Identity> read_identity(const std::string& path) {
   struct stat found {};
   if (stat(path.c_str(), &found) == 0 && (found.st_mode & 077) != 0) {
-    return Error{ErrorCode::denied,
-                 fmt::format("{}: others may read this private key: chmod 600 {}, or delete it if they have", path, path)};
+    return Error{
+        ErrorCode::denied,
+        fmt::format("{}: others may read this private key: chmod 600 {}, or delete it if they have", path, path)};
   }
   TANGRAM_TRY(const auto text, host::read_file(path, kIdentityMax));
   // One file holds both, so that they cannot be of two identities.

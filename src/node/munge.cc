@@ -106,8 +106,8 @@ Result<MungeSays> read_munge(const std::string& credential) {
     return Error{ErrorCode::denied, "this is not a credential of MUNGE"};
   }
   TANGRAM_TRY(const auto finished,
-              run_program(find_program("unmunge"), {"--numeric", "--keys", "STATUS,UID", "--metadata", "-", "--output", "-"},
-                          credential));
+              run_program(find_program("unmunge"),
+                          {"--numeric", "--keys", "STATUS,UID", "--metadata", "-", "--output", "-"}, credential));
   // "STATUS: Success (0)\nUID: 1000\n\nPAYLOAD"
   const auto blank = finished.out.find("\n\n");
   const auto uid_at = finished.out.find("UID:");
@@ -118,15 +118,16 @@ Result<MungeSays> read_munge(const std::string& credential) {
   const std::string line = finished.out.substr(uid_at + 4, finished.out.find('\n', uid_at) - uid_at - 4);
   const auto user = text::parse_integer(text::trim(line));
   if (!user || *user < 0) return Error{ErrorCode::denied, "unmunge names no user"};
-  return MungeSays{static_cast<uid_t>(*user), std::string(text::trim(std::string_view(finished.out).substr(blank + 2)))};
+  return MungeSays{static_cast<uid_t>(*user),
+                   std::string(text::trim(std::string_view(finished.out).substr(blank + 2)))};
 }
 
-Result<Nothing> check_munge(const std::string& credential, const std::string& payload, const std::vector<uid_t>& users) {
+Result<Nothing> check_munge(const std::string& credential, const std::string& payload,
+                            const std::vector<uid_t>& users) {
   if (credential.empty()) return Error{ErrorCode::denied, "there is none"};
   TANGRAM_TRY(const auto says, read_munge(credential));
   if (says.payload != payload) return Error{ErrorCode::denied, "it is for another certificate"};
-  const bool good =
-      says.user == geteuid() || says.user == 0 || std::ranges::find(users, says.user) != users.end();
+  const bool good = says.user == geteuid() || says.user == 0 || std::ranges::find(users, says.user) != users.end();
   if (!good) return Error{ErrorCode::denied, fmt::format("it is of user {}", says.user)};
   return Nothing{};
 }

@@ -111,6 +111,11 @@ bool Node::on_open(Wire& wire, const std::string& fingerprint) {
   if (!config_.gateway_fingerprint.empty() && fingerprint != config_.gateway_fingerprint) return false;
   shown_ = fingerprint;
   JoinRequest join{.version = config_.version, .name = config_.name, .token = config_.token, .boards = config_.boards};
+  for (const auto& [name, slice] : slices_) {
+    if (join.loaded.size() < kOfferedSlicesMax) {
+      join.loaded.push_back({name, slice->place().board, slice->place().offered});
+    }
+  }
   if (config_.munge) {
     auto credential = make_munge(config_.identity.fingerprint);
     if (!credential) {
@@ -174,7 +179,8 @@ void Node::take_join_answer() {
   if (config_.gateway_fingerprint.empty()) {
     // Whoever listens there has proved nothing yet.
     const auto shown = check_munge(answer->munge, shown_);
-    if (!shown) return lose_gateway("the gateway has no credential of MUNGE for its certificate: " + shown.error().message);
+    if (!shown)
+      return lose_gateway("the gateway has no credential of MUNGE for its certificate: " + shown.error().message);
   }
   state_ = State::joined;
   ever_joined_ = true;
@@ -215,14 +221,7 @@ bool Node::handle(std::string_view line) {
   switch (message->kind) {
     case ControlKind::ping: tell({.kind = ControlKind::pong, .number = message->number}); return true;
     case ControlKind::load: load(*message); return true;
-    case ControlKind::unload: {
-      const auto found = slices_.find(message->slice);
-      if (found == slices_.end()) return true;
-      by_number_.erase(found->second->number());
-      removed_.push_back(std::move(found->second));
-      slices_.erase(found);
-      return true;
-    }
+    case ControlKind::unload: remove(message->slice); return true;
     case ControlKind::stop:
       if (const auto found = slices_.find(message->slice); found != slices_.end()) found->second->stop(*message);
       return true;
@@ -242,22 +241,33 @@ bool overlap(int a, int a_units, int b, int b_units) { return a < b + b_units &&
 
 }  // namespace
 
-std::string Node::why_no_room(const ControlMessage& m) const {
+void Node::remove(const std::string& slice) {
+  const auto found = slices_.find(slice);
+  if (found == slices_.end()) return;
+  by_number_.erase(found->second->number());
+  removed_.push_back(std::move(found->second));
+  slices_.erase(found);
+}
+
+// A gateway that restarts may place the plan in another way than before.
+std::string Node::make_room(const ControlMessage& m) {
   if (m.board >= config_.boards.size()) return "the node has no such device";
   const OfferedBoard& board = config_.boards[m.board];
-  if (!board.whole) {
-    const auto own = std::ranges::find(board.slices, m.offered, &OfferedSlice::id);
-    if (own == board.slices.end()) return "the node has no such slice";
-    return "";
+  if (!board.whole && std::ranges::find(board.slices, m.offered, &OfferedSlice::id) == board.slices.end()) {
+    return "the node has no such slice";
   }
+  std::vector<std::string> stale;
   for (const auto& [name, slice] : slices_) {
     const ControlMessage& other = slice->place();
-    const bool same = other.start == m.start && other.cut_units == m.cut_units && other.process != m.process;
-    if (name == m.slice || other.board != m.board || same) continue;
-    if (overlap(other.start, other.cut_units, m.start, m.cut_units)) {
-      return fmt::format("{} overlaps {}, which is loaded", m.slice, name);
-    }
+    if (name == m.slice || other.board != m.board) continue;
+    const bool same_cut = other.start == m.start && other.cut_units == m.cut_units && other.process != m.process;
+    const bool apart = board.whole ? !overlap(other.start, other.cut_units, m.start, m.cut_units)
+                                   : other.offered != m.offered;
+    if (apart || (same_cut && !slice->stale())) continue;
+    if (!slice->stale()) return fmt::format("{} is where {} is loaded", m.slice, name);
+    if (!same_cut || name.substr(0, name.find('#')) != m.slice.substr(0, m.slice.find('#'))) stale.push_back(name);
   }
+  for (const auto& name : stale) remove(name);
   return "";
 }
 
@@ -267,7 +277,7 @@ void Node::load(const ControlMessage& m) {
     tell({.kind = ControlKind::failed, .slice = m.slice, .life = m.life, .reason = why});
   };
   if (m.slice.empty() || slices_.size() >= kHostedMax) return refuse("the load names no slice, or there are too many");
-  if (const std::string why = why_no_room(m); !why.empty()) return refuse(why);
+  if (const std::string why = make_room(m); !why.empty()) return refuse(why);
   auto& slice = slices_[m.slice];
   if (slice == nullptr) {
     slice = std::make_unique<HostedSlice>(static_cast<SliceHost&>(*this), next_number_++);
@@ -296,8 +306,8 @@ Result<std::unique_ptr<engines::Executor>> Node::make_executor(const HostedSlice
   worker.spec.cores.clear();
   TANGRAM_TRY(worker.spec.models, models_of(slice.spec()));
   if (worker.spec.engine != "emulated" && config_.models.empty()) {
-    return Error{ErrorCode::invalid, fmt::format("the engine {} needs weights: start the node with --models DIR",
-                                                 worker.spec.engine)};
+    return Error{ErrorCode::invalid,
+                 fmt::format("the engine {} needs weights: start the node with --models DIR", worker.spec.engine)};
   }
   if (!board.whole) {
     const auto own = std::ranges::find(board.slices, place.offered, &OfferedSlice::id);
@@ -362,8 +372,7 @@ void Node::on_lost(SliceId slice, std::string reason) {
   events_.push_back({slice.value(), {SliceEvent::Kind::lost, {}, std::move(reason)}});
 }
 void Node::on_restarted(SliceId slice, bool ok) {
-  events_.push_back(
-      {slice.value(), {ok ? SliceEvent::Kind::restarted : SliceEvent::Kind::not_restarted, {}, ""}});
+  events_.push_back({slice.value(), {ok ? SliceEvent::Kind::restarted : SliceEvent::Kind::not_restarted, {}, ""}});
 }
 
 // Handling one can cause others.

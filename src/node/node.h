@@ -112,8 +112,9 @@ class Node final : private SliceHost, private engines::ExecutorEvents, private W
   bool handle(std::string_view line);
   void load(const ControlMessage& message);
   void deliver_events();
-  // Whether the board has room for a load beside the slices that it has.
-  std::string why_no_room(const ControlMessage& message) const;
+  // Why the load cannot be on its board; empty: it can. Slices that no gateway wants any more are removed for it.
+  std::string make_room(const ControlMessage& message);
+  void remove(const std::string& slice);
   void log(host::LogLevel level, std::string_view event, std::string_view reason) const;
 
   NodeConfig config_;
@@ -121,7 +122,7 @@ class Node final : private SliceHost, private engines::ExecutorEvents, private W
   const host::LiveClock& clock_;
   std::shared_ptr<const host::TlsContext> tls_;
   worker::Workers workers_;
-  std::unique_ptr<ModelDigests> digests_;  // Made when weights are loaded first: it has a thread.
+  std::unique_ptr<ModelDigests> digests_;                       // Made when weights are loaded first: it has a thread.
   std::map<std::string, std::unique_ptr<HostedSlice>> slices_;  // By the gateway's name of them.
   std::map<std::uint32_t, HostedSlice*> by_number_;
   std::vector<std::unique_ptr<HostedSlice>> removed_;  // Until no call of theirs is under way.
@@ -131,9 +132,9 @@ class Node final : private SliceHost, private engines::ExecutorEvents, private W
   State state_ = State::idle;
   std::unique_ptr<Wire> control_;
   std::unique_ptr<Wire> old_control_;
-  std::size_t gateway_ = 0;                 // Of config_.gateways, that is asked next or was joined.
-  std::vector<host::Endpoint> endpoints_;   // Its addresses that were not tried yet.
-  host::Endpoint endpoint_;                 // The one in use.
+  std::size_t gateway_ = 0;                // Of config_.gateways, that is asked next or was joined.
+  std::vector<host::Endpoint> endpoints_;  // Its addresses that were not tried yet.
+  host::Endpoint endpoint_;                // The one in use.
   std::string place_;
   std::string shown_;    // The fingerprint of the gateway's certificate.
   std::string session_;  // Empty: not joined.

@@ -1,5 +1,5 @@
-// JSON for what happens at joins and loads, and plain fields of numbers for batches. Everything that comes in is checked
-// for type, length and range here, so that the rest need not.
+// JSON for what happens at joins and loads, and plain fields of numbers for batches. Everything that comes in is
+// checked for type, length and range here, so that the rest need not.
 #include "node/node_protocol.h"
 
 #include <fmt/format.h>
@@ -16,9 +16,9 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 9> kControlKinds{"ping", "load",   "unload", "stop",   "pong",
+constexpr std::array<std::string_view, 9> kControlKinds{"ping",  "load",   "unload", "stop",   "pong",
                                                         "ready", "failed", "lost",   "leaving"};
-constexpr std::size_t kShortMax = 256;   // Versions, sessions, ids.
+constexpr std::size_t kShortMax = 256;  // Versions, sessions, ids.
 constexpr std::size_t kReasonMax = 2'000;
 constexpr std::size_t kUnloadedMax = 1'000;
 
@@ -52,14 +52,19 @@ OrderedJson board_json(const OfferedBoard& board) {
   for (const auto& slice : board.slices) {
     slices.push_back({{"id", slice.id}, {"profile", slice.mig_profile}, {"start", slice.start}});
   }
-  return {{"name", board.name}, {"type", board.type}, {"cores", board.cores}, {"whole", board.whole}, {"slices", slices}};
+  return {
+      {"name", board.name}, {"type", board.type}, {"cores", board.cores}, {"whole", board.whole}, {"slices", slices}};
 }
 
 OfferedBoard board_from(const nlohmann::json& json) {
-  OfferedBoard board{short_text(json, "name"), short_text(json, "type"), small_number(json, "cores", 0, 4096),
-                     json.at("whole").get<bool>(), {}};
+  OfferedBoard board{short_text(json, "name"),
+                     short_text(json, "type"),
+                     small_number(json, "cores", 0, 4096),
+                     json.at("whole").get<bool>(),
+                     {}};
   for (const auto& slice : json.at("slices")) {
-    board.slices.push_back({short_text(slice, "id"), short_text(slice, "profile"), small_number(slice, "start", -1, 1024)});
+    board.slices.push_back(
+        {short_text(slice, "id"), short_text(slice, "profile"), small_number(slice, "start", -1, 1024)});
     if (board.slices.size() > kOfferedSlicesMax) throw std::length_error("too many slices");
   }
   return board;
@@ -78,8 +83,13 @@ std::optional<std::uint64_t> field_number(const std::optional<std::string_view>&
 std::string write_join(const JoinRequest& join) {
   auto boards = OrderedJson::array();
   for (const auto& board : join.boards) boards.push_back(board_json(board));
+  auto loaded = OrderedJson::array();
+  for (const auto& slice : join.loaded) {
+    loaded.push_back({{"slice", slice.slice}, {"board", slice.board}, {"offered", slice.offered}});
+  }
   return OrderedJson{{"protocol", join.protocol}, {"version", join.version}, {"name", join.name},
-                     {"token", join.token},       {"munge", join.munge},     {"boards", boards}}
+                     {"token", join.token},       {"munge", join.munge},     {"boards", boards},
+                     {"loaded", loaded}}
       .dump();
 }
 
@@ -102,6 +112,12 @@ Result<JoinRequest> read_join(std::string_view text) {
       if (join.boards.size() > kBoardsMax || slices > kOfferedSlicesMax) {
         return no_message("a join", fmt::format("more than {} devices or {} slices", kBoardsMax, kOfferedSlicesMax));
       }
+    }
+    for (const auto& slice : json.at("loaded")) {
+      join.loaded.push_back({short_text(slice, "slice"),
+                             static_cast<std::size_t>(small_number(slice, "board", 0, kBoardsMax - 1)),
+                             short_text(slice, "offered")});
+      if (join.loaded.size() > kOfferedSlicesMax) return no_message("a join", "too many slices are loaded");
     }
     return join;
   } catch (const std::exception& problem) {
@@ -214,9 +230,7 @@ Result<ControlMessage> read_control(std::string_view line) {
         break;
       case ControlKind::failed:
       case ControlKind::lost: m.reason = short_text(json, "reason", kReasonMax); break;
-      case ControlKind::ready:
-        m.digests = json.at("digests").get<std::map<std::string, std::string>>();
-        break;
+      case ControlKind::ready: m.digests = json.at("digests").get<std::map<std::string, std::string>>(); break;
       case ControlKind::unload:
       case ControlKind::leaving: break;
     }
@@ -240,9 +254,8 @@ Refusal read_refusal(std::string_view text) {
 }
 
 std::string write_first_request(std::string_view path, std::string_view host, std::string_view body) {
-  return fmt::format(
-      "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", path, host,
-      body.size(), body);
+  return fmt::format("POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                     path, host, body.size(), body);
 }
 
 std::string write_answer(int status, std::string_view body) {
@@ -343,7 +356,8 @@ std::optional<AnswerHead> read_answer_fields(std::string_view head) {
   const auto batch = field_number(find("\r\nTangram-Batch: "));
   const auto ran = field_number(find("\r\nTangram-Ran-Ns: "));
   if (!life || !batch || !ran) return std::nullopt;
-  return AnswerHead{*batch, *life, Duration(static_cast<std::int64_t>(*ran)), find("\r\nTangram-Stopped: ").has_value()};
+  return AnswerHead{*batch, *life, Duration(static_cast<std::int64_t>(*ran)),
+                    find("\r\nTangram-Stopped: ").has_value()};
 }
 
 }  // namespace tangram::node

@@ -50,13 +50,22 @@ struct OfferedSlice {
 
 // A device of a node, or what the node has of one.
 struct OfferedBoard {
-  std::string name;  // The device of plans that it is; empty: any of its type.
-  std::string type;  // "a100-80gb", "cpu"; empty: not known.
-  int cores = 0;     // Of a host.
+  std::string name;                  // The device of plans that it is; empty: any of its type.
+  std::string type;                  // "a100-80gb", "cpu"; empty: not known.
+  int cores = 0;                     // Of a host.
   bool whole = false;                // It takes every layout of its type.
   std::vector<OfferedSlice> slices;  // Otherwise: those that it has.
 
   bool operator==(const OfferedBoard&) const = default;
+};
+
+// A slice that a node has loaded for an earlier gateway, or for this one before it restarted.
+struct LoadedSlice {
+  std::string slice;  // As the gateway named it.
+  std::size_t board = 0;
+  std::string offered;  // Empty: the board is whole.
+
+  bool operator==(const LoadedSlice&) const = default;
 };
 
 struct JoinRequest {
@@ -66,6 +75,7 @@ struct JoinRequest {
   std::string token = {};  // Empty: the gateway knows the certificate, or `munge` says who it is.
   std::string munge = {};  // A credential of MUNGE over the fingerprint of the certificate.
   std::vector<OfferedBoard> boards = {};
+  std::vector<LoadedSlice> loaded = {};
 
   bool operator==(const JoinRequest&) const = default;
 };
@@ -91,9 +101,9 @@ enum class ControlKind : std::uint8_t { ping, load, unload, stop, pong, ready, f
 // A line of the control connection. Which fields count depends on `kind`.
 struct ControlMessage {
   ControlKind kind = ControlKind::ping;
-  std::uint64_t number = 0;      // Of a ping, and of its pong.
-  std::string slice = {};        // As the gateway names it.
-  std::uint64_t life = 0;        //
+  std::uint64_t number = 0;  // Of a ping, and of its pong.
+  std::string slice = {};    // As the gateway names it.
+  std::uint64_t life = 0;    //
   // Of a load: what it serves, on which board, which of its slices or what cut.
   std::size_t board = 0;
   std::string offered = {};      // Of a slice that exists.
@@ -103,11 +113,11 @@ struct ControlMessage {
   int units_per_core = 0;
   int cut_units = 0;
   int process = 0;
-  bool fresh = false;            // A process that has the models already is not to be trusted.
-  std::string spec = {};         // As worker::write_worker_spec() writes it.
-  std::uint64_t batch = 0;       // Of a stop.
+  bool fresh = false;       // A process that has the models already is not to be trusted.
+  std::string spec = {};    // As worker::write_worker_spec() writes it.
+  std::uint64_t batch = 0;  // Of a stop.
   bool must = false;
-  std::string reason = {};       // Of failed and lost.
+  std::string reason = {};                          // Of failed and lost.
   std::map<std::string, std::string> digests = {};  // Of ready: what the weights of each model are.
 
   bool operator==(const ControlMessage&) const = default;

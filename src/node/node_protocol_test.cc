@@ -12,6 +12,7 @@ TEST(NodeProtocol, JoinsAreReadAsTheyWereWritten) {
   JoinRequest join{.version = "0.1.0", .name = "n1", .token = "t", .munge = "MUNGE:x"};
   join.boards.push_back({"rack1-0", "a100-80gb", 0, true, {}});
   join.boards.push_back({"", "", 0, false, {{"MIG-1", "1g.10gb", -1}, {"MIG-2", "2g.20gb", 4}}});
+  join.loaded = {{"rack1-0/1g.10gb@0", 1, "MIG-1"}};
   EXPECT_EQ(*read_join(write_join(join)), join);
 }
 
@@ -36,7 +37,8 @@ TEST(NodeProtocol, JoinsOfStrangersAreRefused) {
   slices.boards.resize(2);
   for (auto& board : slices.boards) board.slices.resize(kOfferedSlicesMax / 2 + 1, {"1", "1g.10gb", -1});
   EXPECT_FALSE(read_join(write_join(slices)));
-  for (const char* text : {"", "[]", "{}", "{\"protocol\":\"1\"}", "{\"protocol\":1}", "{\"protocol\":1,\"version\":1}"}) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"protocol\":\"1\"}", "{\"protocol\":1}", "{\"protocol\":1,\"version\":1}"}) {
     EXPECT_FALSE(read_join(text)) << text;
   }
 }
@@ -56,7 +58,8 @@ TEST(NodeProtocol, ControlMessagesAreReadAsTheyWereWritten) {
   ControlMessage ready{.kind = ControlKind::ready, .slice = "s", .life = 9};
   ready.digests = {{"net", "00ff"}};
   for (const auto& message :
-       {load, ready, ControlMessage{.kind = ControlKind::ping, .number = 5}, ControlMessage{.kind = ControlKind::leaving},
+       {load, ready, ControlMessage{.kind = ControlKind::ping, .number = 5},
+        ControlMessage{.kind = ControlKind::leaving},
         ControlMessage{.kind = ControlKind::stop, .slice = "s", .life = 1, .batch = 4, .must = true},
         ControlMessage{.kind = ControlKind::lost, .slice = "s", .life = 1, .reason = "it \"died\""}}) {
     const std::string line = write_control(message);
@@ -66,9 +69,9 @@ TEST(NodeProtocol, ControlMessagesAreReadAsTheyWereWritten) {
 }
 
 TEST(NodeProtocol, ControlMessagesThatMeanNothingAreErrors) {
-  for (const char* line : {"", "{}", "ping", R"({"is":"dance"})", R"({"is":"ping"})", R"({"is":"ping","number":-1.5e9})",
-                           R"({"is":"stop","slice":"s","life":1})",
-                           R"({"is":"load","slice":"s","life":1,"board":64})"}) {
+  for (const char* line :
+       {"", "{}", "ping", R"({"is":"dance"})", R"({"is":"ping"})", R"({"is":"ping","number":-1.5e9})",
+        R"({"is":"stop","slice":"s","life":1})", R"({"is":"load","slice":"s","life":1,"board":64})"}) {
     EXPECT_FALSE(read_control(line)) << line;
   }
 }
@@ -82,7 +85,12 @@ host::HttpHead head_of(const std::string& text) {
 TEST(NodeProtocol, BatchesKeepTheirNumbers) {
   BatchHead batch;
   batch.life = 99;
-  batch.job = {.batch = BatchId(7), .service = ServiceId(2), .samples = 3, .size = 64, .expected = 5ms, .cold = true,
+  batch.job = {.batch = BatchId(7),
+               .service = ServiceId(2),
+               .samples = 3,
+               .size = 64,
+               .expected = 5ms,
+               .cold = true,
                .load = 2s};
   batch.remaining = 120ms;
   batch.unloaded = {ServiceId(4), ServiceId(5)};
@@ -121,7 +129,8 @@ TEST(NodeProtocol, BatchesWithoutSenseAreErrors) {
 }
 
 TEST(NodeProtocol, AnswersSayHowLongTheBatchRan) {
-  const std::string head = "HTTP/1.1 200 OK\r\n" + write_answer_fields({7, 99, 5ms, true}) + "Content-Length: 0\r\n\r\n";
+  const std::string head =
+      "HTTP/1.1 200 OK\r\n" + write_answer_fields({7, 99, 5ms, true}) + "Content-Length: 0\r\n\r\n";
   const auto read = read_answer_fields(head);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->batch, 7u);

@@ -32,7 +32,8 @@ bool is_profile(std::string_view name) {
 }
 
 // The slice of this GPU with that UUID, as the table of its type names it.
-std::optional<OfferedSlice> slice_with(const Geometry& geometry, const adapters::DriverGpu& gpu, std::string_view uuid) {
+std::optional<OfferedSlice> slice_with(const Geometry& geometry, const adapters::DriverGpu& gpu,
+                                       std::string_view uuid) {
   const auto known = adapters::recognise_layout(geometry, gpu);
   for (const auto& slice : known.layout.slices) {
     if (adapters::find_mig_uuid(geometry, gpu, slice) == uuid) {

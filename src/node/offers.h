@@ -10,8 +10,8 @@
 
 namespace tangram::node {
 
-// "2x1g.10gb,3g.40gb": slices without hardware, for rehearsals, of any device type; "MIG-UUID:1g.10gb": one that exists.
-// Errors: anything else.
+// "2x1g.10gb,3g.40gb": slices without hardware, for rehearsals, of any device type; "MIG-UUID:1g.10gb": one that
+// exists. Errors: anything else.
 Result<OfferedBoard> parse_slices(std::string_view text);
 
 // "a100-80gb" or "rack1-0=a100-80gb": a whole device without hardware, for rehearsals. Errors: anything else.

@@ -62,7 +62,8 @@ std::string token_digest(const std::string& id, const std::string& secret) {
 
 bool is_node_name(std::string_view name) {
   return !name.empty() && name.size() <= kNodeNameMax && std::ranges::all_of(name, [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view(".-_:").find(c) != std::string_view::npos;
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view(".-_:").find(c) != std::string_view::npos;
   });
 }
 
@@ -70,8 +71,7 @@ std::optional<TokenText> parse_token(std::string_view text) {
   if (!text.starts_with(kTokenBegin)) return std::nullopt;
   text.remove_prefix(kTokenBegin.size());
   if (text.size() != kTokenIdLength + 1 + kHexOf32 + 1 + kHexOf32) return std::nullopt;
-  TokenText parts{std::string(text.substr(0, kTokenIdLength)),
-                  std::string(text.substr(kTokenIdLength + 1, kHexOf32)),
+  TokenText parts{std::string(text.substr(0, kTokenIdLength)), std::string(text.substr(kTokenIdLength + 1, kHexOf32)),
                   std::string(text.substr(kTokenIdLength + kHexOf32 + 2))};
   const bool good = parts.id[0] == 'n' && is_hex(std::string_view(parts.id).substr(1), kTokenIdLength - 1) &&
                     text[kTokenIdLength] == '_' && text[kTokenIdLength + 1 + kHexOf32] == '_' &&
@@ -92,10 +92,8 @@ std::string write_token_file(const TokenFile& file) {
   }
   auto nodes = nlohmann::ordered_json::array();
   for (const auto& node : file.nodes) {
-    nodes.push_back({{"fingerprint", node.fingerprint},
-                     {"name", node.name},
-                     {"token", node.token},
-                     {"joined_s", node.joined_s}});
+    nodes.push_back(
+        {{"fingerprint", node.fingerprint}, {"name", node.name}, {"token", node.token}, {"joined_s", node.joined_s}});
   }
   return nlohmann::ordered_json{{"version", 1}, {"tokens", tokens}, {"nodes", nodes}}.dump(
              2, ' ', false, nlohmann::json::error_handler_t::replace) +
@@ -112,7 +110,8 @@ Result<TokenFile> read_token_file(std::string_view text) {
                              seconds_in(entry, "expires_s"), entry.at("revoked")});
     }
     for (const auto& entry : json.at("nodes")) {
-      file.nodes.push_back({entry.at("fingerprint"), entry.at("name"), entry.at("token"), seconds_in(entry, "joined_s")});
+      file.nodes.push_back(
+          {entry.at("fingerprint"), entry.at("name"), entry.at("token"), seconds_in(entry, "joined_s")});
     }
     return file;
   } catch (const std::exception& problem) {
@@ -163,8 +162,8 @@ Result<TokenStore::Made> TokenStore::create(const std::string& gateway, std::int
       return !used && token.expires_s + kKeptExpiredS < now_s;
     });
     if (file.tokens.size() >= kTokensMax) {
-      return Error{ErrorCode::exhausted, fmt::format("{} has {} tokens, which is the most: revoke some", path(),
-                                                     file.tokens.size())};
+      return Error{ErrorCode::exhausted,
+                   fmt::format("{} has {} tokens, which is the most: revoke some", path(), file.tokens.size())};
     }
     file.tokens.push_back(made.token);
     return Nothing{};

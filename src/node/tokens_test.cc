@@ -121,8 +121,8 @@ TEST(Identity, IsTheSameAtTheNextStartAndNotForOthersToRead) {
 
 TEST(NodeNames, AreShortAndPlain) {
   EXPECT_TRUE(is_node_name("gpu-17.rack_2:a"));
-  for (const auto& name : {std::string(), std::string("a b"), std::string("a/b"), std::string("a\"b"),
-                                 std::string(129, 'a')}) {
+  for (const auto& name :
+       {std::string(), std::string("a b"), std::string("a/b"), std::string("a\"b"), std::string(129, 'a')}) {
     EXPECT_FALSE(is_node_name(name)) << name;
   }
 }

@@ -66,9 +66,7 @@ bool Wire::write_some() {
           sent_ = 0;
         }
         return true;
-      default:
-        why_ = parts_.tls->why().empty() ? "the connection was closed" : parts_.tls->why();
-        return false;
+      default: why_ = parts_.tls->why().empty() ? "the connection was closed" : parts_.tls->why(); return false;
     }
   }
   out_.clear();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "serve/node_hub.h"
 #include "serve/reports.h"
 #include "serve/training_host.h"
 
@@ -27,6 +28,8 @@ ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<S
   take_models();
   if (config_.nodes) nodes_ = std::make_unique<NodeHub>(*config_.nodes, loop, clock, log);
 }
+
+ExecutorFactory::~ExecutorFactory() = default;
 
 void ExecutorFactory::take_models() {
   for (std::size_t i = 0; i < models_.size(); ++i) signatures_[i] = &models_[i].signature;

@@ -11,12 +11,13 @@
 #include "host/log.h"
 #include "serve/command_link.h"
 #include "serve/live_world.h"
-#include "serve/node_hub.h"
 #include "serve/server_config.h"
 #include "worker/worker_link.h"
 
 namespace tangram::serve {
 
+class NodeHub;
+struct NodeSliceConfig;
 struct TrainerPlace;
 
 // Owns what the executors share: the worker processes and the links to other servers. Outlives them. Used by the thread
@@ -26,6 +27,9 @@ class ExecutorFactory {
   // All outlive it.
   ExecutorFactory(const ServerConfig& config, const std::vector<ServedModel>& models, host::EventLoop& loop,
                   const host::LiveClock& clock, host::LogWriter& log);
+  ~ExecutorFactory();
+  ExecutorFactory(const ExecutorFactory&) = delete;
+  ExecutorFactory& operator=(const ExecutorFactory&) = delete;
 
   // For a slice of the plan that `world` serves by.
   std::unique_ptr<engines::Executor> make(const LiveWorld& world, SliceId slice, const sched::Place& place,

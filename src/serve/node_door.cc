@@ -26,9 +26,7 @@ constexpr int kNodeUserTimeoutMs = 10'000;
 constexpr Duration kStrangerLeast = std::chrono::milliseconds(500);
 constexpr Duration kDoorTurn = std::chrono::milliseconds(100);
 
-std::int64_t wall_seconds() {
-  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
-}
+std::int64_t wall_seconds() { return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1); }
 
 std::string address_of(const sockaddr_storage& from) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -146,8 +144,8 @@ void NodeDoor::run() {
 
 void NodeDoor::work(TimePoint now) {
   gone_.clear();
-  allowance_ = std::min<double>(kStrangersPerSecond,
-                                allowance_ + to_seconds(now - allowance_at_) * kStrangersPerSecond);
+  allowance_ =
+      std::min<double>(kStrangersPerSecond, allowance_ + to_seconds(now - allowance_at_) * kStrangersPerSecond);
   allowance_at_ = now;
   std::vector<Stranger*> late;
   for (const auto& [key, stranger] : strangers_) {
@@ -196,8 +194,10 @@ void NodeDoor::accept() {
 
 // Those who hold connections and say nothing do not keep a node out: its own handshake takes some milliseconds.
 bool NodeDoor::make_room() {
-  const auto oldest = std::ranges::min_element(strangers_, {}, [](const auto& entry) { return entry.second->give_up_at; });
-  if (oldest == strangers_.end() || oldest->second->give_up_at - config_.stranger_time + kStrangerLeast > clock_.now()) return false;
+  const auto oldest =
+      std::ranges::min_element(strangers_, {}, [](const auto& entry) { return entry.second->give_up_at; });
+  if (oldest == strangers_.end() || oldest->second->give_up_at - config_.stranger_time + kStrangerLeast > clock_.now())
+    return false;
   counts_.refused.fetch_add(1, std::memory_order_relaxed);
   forget(*oldest->second);
   return true;
@@ -228,7 +228,8 @@ Result<Nothing> NodeDoor::may_join(const Stranger& stranger, const node::JoinReq
 void NodeDoor::admit(Stranger& stranger) {
   const auto refuse = [&](int status, const std::string& why, bool final) {
     counts_.denied.fetch_add(1, std::memory_order_relaxed);
-    log_.write(host::LogLine(host::LogLevel::warning, "node_refused").text("address", stranger.address).text("reason", why));
+    log_.write(
+        host::LogLine(host::LogLevel::warning, "node_refused").text("address", stranger.address).text("reason", why));
     stranger.refused = true;
     stranger.wire.send(node::write_answer(status, node::write_refusal(why, final)));
   };
@@ -237,11 +238,12 @@ void NodeDoor::admit(Stranger& stranger) {
     auto join = node::read_join(stranger.body);
     if (!join) return refuse(400, join.error().message, true);
     if (join->protocol != node::kNodeProtocol) {
-      return refuse(409,
-                    fmt::format("the gateway is Tangram {} and speaks version {} of the protocol for nodes; the node is "
-                                "Tangram {} and speaks {}: install the same version on both",
-                                config_.version, node::kNodeProtocol, join->version, join->protocol),
-                    true);
+      return refuse(
+          409,
+          fmt::format("the gateway is Tangram {} and speaks version {} of the protocol for nodes; the node is "
+                      "Tangram {} and speaks {}: install the same version on both",
+                      config_.version, node::kNodeProtocol, join->version, join->protocol),
+          true);
     }
     if (const auto may = may_join(stranger, *join); !may) return refuse(403, may.error().message, true);
     if (!join->munge.empty()) {

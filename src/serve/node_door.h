@@ -27,25 +27,14 @@
 #include "node/node_protocol.h"
 #include "node/tokens.h"
 #include "node/wire.h"
+#include "serve/node_config.h"
 
 namespace tangram::serve {
 
 inline constexpr std::size_t kStrangersMax = 512;
 inline constexpr std::size_t kStrangersPerAddressMax = 256;
-// To shake hands and to say what it wants.
-inline constexpr Duration kStrangerTime = std::chrono::seconds(5);
 // Handshakes cost about 0.3 ms each; joins of a fleet come in storms.
 inline constexpr int kStrangersPerSecond = 1'000;
-
-struct NodeDoorConfig {
-  std::string address = "127.0.0.1";
-  std::uint16_t port = 0;
-  std::string folder;  // Of identity and tokens.
-  std::string version;
-  bool munge = false;             // Accept credentials of MUNGE, and show one.
-  std::vector<uid_t> munge_users;  // Beside our own and root.
-  Duration stranger_time = kStrangerTime;
-};
 
 // A connection whose first request has come from a node that may join.
 struct NodeArrival {
@@ -59,9 +48,9 @@ struct NodeArrival {
 // What happens at the port, since the start.
 struct NodeDoorCounts {
   std::atomic<std::uint64_t> accepted{0};
-  std::atomic<std::uint64_t> refused{0};    // Too many at once.
-  std::atomic<std::uint64_t> failed{0};     // In the handshake, or not in time.
-  std::atomic<std::uint64_t> denied{0};     // No right to join.
+  std::atomic<std::uint64_t> refused{0};  // Too many at once.
+  std::atomic<std::uint64_t> failed{0};   // In the handshake, or not in time.
+  std::atomic<std::uint64_t> denied{0};   // No right to join.
 };
 
 class NodeDoor {

@@ -161,14 +161,16 @@ void NodeHub::take_join(NodeArrival arrival, const node::JoinRequest& join) {
   if (entry == nullptr) {
     if (peers_.size() > config_.nodes_max && !forget_one_lost()) {
       peers_.erase(join.name);
-      return turn_away(arrival, 503, fmt::format("the gateway has {} nodes, which is the most", config_.nodes_max), false);
+      return turn_away(arrival, 503, fmt::format("the gateway has {} nodes, which is the most", config_.nodes_max),
+                       false);
     }
     entry = std::make_unique<Peer>(*this);
     entry->name = join.name;
   } else if (entry->wire != nullptr && entry->fingerprint != arrival.fingerprint) {
     ++counts_.name_conflicts;
     return turn_away(arrival, 409,
-                     fmt::format("another node has the name {} and is here: give each its own --name", join.name), false);
+                     fmt::format("another node has the name {} and is here: give each its own --name", join.name),
+                     false);
   }
   Peer& peer = *entry;
   // The node has given its last connection up, and we have not noticed yet.
@@ -194,6 +196,7 @@ void NodeHub::take_join(NodeArrival arrival, const node::JoinRequest& join) {
                           .munge = arrival.munge};
   peer.wire->send(node::write_answer(200, node::write_join_answer(answer)));
   log(host::LogLevel::info, "node_joined", peer, "");
+  place_loaded(peer, join.loaded);
   place_all(&peer);
   tell_devices(peer, true, "");
 }
@@ -214,8 +217,8 @@ void NodeHub::take_slice(NodeArrival arrival, const node::SliceJoin& join) {
   const auto found = by_title_.find(join.slice);
   NodeLink* const link = found == by_title_.end() ? nullptr : found->second;
   Peer* const peer = link == nullptr || !link->spot() ? nullptr : find(link->spot()->node);
-  const bool known = peer != nullptr && peer->fingerprint == arrival.fingerprint &&
-                     equal_secret(peer->session, join.session);
+  const bool known =
+      peer != nullptr && peer->fingerprint == arrival.fingerprint && equal_secret(peer->session, join.session);
   if (!known) return turn_away(arrival, 403, "the node has not joined with this session", false);
   if (link->life() != join.life) {
     ++counts_.late_answers;
@@ -236,7 +239,8 @@ void NodeHub::lose(Peer& peer, const std::string& why) {
   peer.since = context_.clock.now();
   ++peer.losses;
   ++counts_.losses;
-  log(peer.leaving ? host::LogLevel::info : host::LogLevel::warning, peer.leaving ? "node_left" : "node_lost", peer, why);
+  log(peer.leaving ? host::LogLevel::info : host::LogLevel::warning, peer.leaving ? "node_left" : "node_lost", peer,
+      why);
   // Idle slices first: a batch that is lost runs once more, and must not do so on the same node.
   std::vector<NodeLink*> busy;
   std::vector<NodeLink*> idle;
@@ -260,6 +264,14 @@ void NodeHub::Peer::doubt() {
     if (link.spot() && link.spot()->node == name && !link.busy()) idle.push_back(&link);
   });
   for (NodeLink* link : idle) link->on_node_lost("the node does not answer");
+}
+
+void NodeHub::suspect(const NodeLink& link) {
+  Peer* const peer = link.spot() ? find(link.spot()->node) : nullptr;
+  if (peer == nullptr || peer->doubted || peer->leaving) return;
+  peer->doubt();
+  // If it lives, its answer brings the slices back.
+  next_ping_ = peer->ping_at = context_.clock.now();
 }
 
 void NodeHub::on_control(Peer& peer) {
@@ -355,9 +367,10 @@ bool NodeHub::may_leave(const NodeLink& link, TimePoint now) const {
   return peer.wire == nullptr && now - peer.since >= config_.rebind_after;
 }
 
-std::optional<NodeSpot> NodeHub::find_spot(const NodeLink& link, const Peer& peer) const {
+std::optional<NodeSpot> NodeHub::find_spot(const NodeLink& link, const Peer& peer, const NodeSpot* only) const {
   const NodeSliceConfig& wanted = link.config();
   const auto free_for = [&](const NodeSpot& spot, const std::string& what) {
+    if (only != nullptr && spot != *only) return false;
     const auto owner = owners_.find(spot);
     return owner == owners_.end() || owner->second.what == what;
   };
@@ -372,8 +385,8 @@ std::optional<NodeSpot> NodeHub::find_spot(const NodeLink& link, const Peer& pee
       if (bound != boards_of_.end() && bound->second != spot && find(bound->second.node) != nullptr) continue;
       const bool large = wanted.units_per_core == 0 || board.cores * wanted.units_per_core >= wanted.device_units;
       // A node that has the name of another device of the plan is kept for that one.
-      const bool kept = board.name.empty() && peer.boards.size() == 1 && peer.name != wanted.device &&
-                        devices_.contains(peer.name);
+      const bool kept =
+          board.name.empty() && peer.boards.size() == 1 && peer.name != wanted.device && devices_.contains(peer.name);
       if (large && !kept && free_for(spot, wanted.device)) return spot;
       continue;
     }
@@ -433,6 +446,20 @@ void NodeHub::place(NodeLink* link) {
   }
 }
 
+// A gateway that has restarted finds its slices where they were, with their models loaded.
+void NodeHub::place_loaded(const Peer& peer, const std::vector<node::LoadedSlice>& loaded) {
+  for (const auto& slice : loaded) {
+    const auto found = by_title_.find(slice.slice);
+    NodeLink* const link = found == by_title_.end() ? nullptr : found->second;
+    if (link == nullptr || link->spot() || !link->wanting()) continue;
+    const NodeSpot spot{peer.name, slice.board, slice.offered};
+    if (find_spot(*link, peer, &spot)) {
+      bind(link, spot);
+      link->load();
+    }
+  }
+}
+
 void NodeHub::place_all(Peer* peer) {
   std::vector<NodeLink*> wanting;
   links_.for_each([&](NodeLink& link) {
@@ -473,9 +500,10 @@ std::string NodeHub::why_other_models(const NodeLink& link, const std::map<std::
     if (!own) right = digests_.emplace(path, digest).first->second;
     if (right == digest) continue;
     ++counts_.model_mismatches;
-    return fmt::format("its weights of {} have the SHA-256 {}..., and those of {} have {}...: copy the same files to {}", path,
-                       digest.substr(0, 12), own ? "the gateway" : "the node that loaded them first", right.substr(0, 12),
-                       link.spot()->node);
+    return fmt::format(
+        "its weights of {} have the SHA-256 {}..., and those of {} have {}...: copy the same files to {}", path,
+        digest.substr(0, 12), own ? "the gateway" : "the node that loaded them first", right.substr(0, 12),
+        link.spot()->node);
   }
   return "";
 }
@@ -506,9 +534,7 @@ void NodeHub::work(TimePoint now) {
   }
 }
 
-TimePoint NodeHub::next_due() const {
-  return std::min({next_ping_, next_rights_, rebind_at_, links_.next_due()});
-}
+TimePoint NodeHub::next_due() const { return std::min({next_ping_, next_rights_, rebind_at_, links_.next_due()}); }
 
 std::size_t NodeHub::slices_waiting() const {
   std::size_t count = 0;
@@ -526,7 +552,10 @@ std::vector<NodeReport> NodeHub::report() const {
   std::map<std::string, std::vector<NodeSliceReport>> slices;
   links_.for_each([&](const NodeLink& link) {
     if (!link.spot()) return;
-    NodeSliceReport slice{link.config().title, link.config().mig_profile, {}, std::string(link.state()),
+    NodeSliceReport slice{link.config().title,
+                          link.config().mig_profile,
+                          {},
+                          std::string(link.state()),
                           to_seconds(link.network_mean()) * 1e6};
     for (const auto& model : link.config().spec.models) slice.services.push_back(model.name);
     slices[link.spot()->node].push_back(std::move(slice));

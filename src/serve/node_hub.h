@@ -25,21 +25,11 @@
 #include "node/node_protocol.h"
 #include "node/tokens.h"
 #include "node/wire.h"
+#include "serve/node_config.h"
 #include "serve/node_door.h"
 #include "serve/node_link.h"
 
 namespace tangram::serve {
-
-struct NodeHubConfig {
-  NodeDoorConfig door;
-  Duration ping_every = std::chrono::milliseconds(500);
-  Duration silence_max = std::chrono::seconds(2);    // A node that says nothing for so long is lost.
-  Duration rebind_after = std::chrono::seconds(3);   // A lost node's slices may go elsewhere.
-  Duration load_max = std::chrono::minutes(5);
-  Duration first_wait = std::chrono::seconds(10);    // For nodes, before the gateway serves with those that are there.
-  std::size_t nodes_max = 1'024;
-  std::string models;  // Of the gateway, whose weights are the right ones; empty: those of the first node.
-};
 
 struct NodeSliceReport {
   std::string id;
@@ -109,6 +99,9 @@ class NodeHub {
   // The gateway ends: nodes keep what they have loaded, for its next start or its standby.
   void keep_loaded() { keeps_ = true; }
   bool keeps_loaded() const { return keeps_; }
+  // A connection for batches of the node has ended. If the node is gone, all others follow: its idle slices are lost
+  // first, so that what its busy ones ran does not run there again.
+  void suspect(const NodeLink& link);
   // Why a slice with these weights must not serve; empty: they are those of all others.
   std::string why_other_models(const NodeLink& link, const std::map<std::string, std::string>& digests);
   void count_batch() { ++counts_.batches; }
@@ -117,7 +110,6 @@ class NodeHub {
 
  private:
   struct Peer;
-  class PeerWire;
 
   void take_arrivals();
   void take_join(NodeArrival arrival, const node::JoinRequest& join);
@@ -130,11 +122,14 @@ class NodeHub {
   // Ends the nodes whose right to be here was taken back.
   void check_rights();
   // Where on the node the link can be; nothing: nowhere.
-  std::optional<NodeSpot> find_spot(const NodeLink& link, const Peer& peer) const;
+  // `only`: there or nowhere.
+  std::optional<NodeSpot> find_spot(const NodeLink& link, const Peer& peer, const NodeSpot* only = nullptr) const;
   // Whether the link may leave the spot that it has.
   bool may_leave(const NodeLink& link, TimePoint now) const;
   void bind(NodeLink* link, const NodeSpot& spot);
   void unbind(NodeLink* link);
+  // Places the links whose slices the node has loaded.
+  void place_loaded(const Peer& peer, const std::vector<node::LoadedSlice>& loaded);
   // Places every link that wants a node, on this one or, where it is null, on any.
   void place_all(Peer* peer);
   Peer* find(const std::string& name) const;
@@ -145,16 +140,16 @@ class NodeHub {
   engines::LinkContext context_;
   engines::LinkList<NodeLink> links_;
   std::map<std::string, NodeLink*> by_title_;
-  std::map<std::string, int> devices_;  // Of the links: how many each has.
+  std::map<std::string, int> devices_;                  // Of the links: how many each has.
   std::map<std::string, std::unique_ptr<Peer>> peers_;  // By name; those that are lost, too.
   std::vector<std::unique_ptr<node::Wire>> old_wires_;
   struct Owner {
     std::string what;  // A device, or a cut.
     int links = 0;
   };
-  std::map<NodeSpot, Owner> owners_;  // Of boards that are whole (`offered` empty) and of slices.
-  std::map<std::string, NodeSpot> boards_of_;  // The whole board of each device that has one.
-  std::set<std::string> down_;  // Devices that were told to be lost.
+  std::map<NodeSpot, Owner> owners_;            // Of boards that are whole (`offered` empty) and of slices.
+  std::map<std::string, NodeSpot> boards_of_;   // The whole board of each device that has one.
+  std::set<std::string> down_;                  // Devices that were told to be lost.
   std::map<std::string, std::string> digests_;  // Of weights, by name: what the first node or the gateway has.
   std::unique_ptr<node::ModelDigests> own_digests_;
   node::TokenStore tokens_;

@@ -15,6 +15,9 @@ namespace {
 // A restart without a node is answered after a while, so that a plan that moves does not wait for ever.
 constexpr Duration kNodeWaitMin = std::chrono::seconds(1);
 constexpr Duration kNodeWaitMax = std::chrono::seconds(10);
+// After a load that failed, before the next.
+constexpr Duration kLoadPauseMin = std::chrono::milliseconds(100);
+constexpr Duration kLoadPauseMax = std::chrono::seconds(10);
 // A batch that must end and does not: its slice is given up.
 constexpr Duration kNodeStopMax = std::chrono::milliseconds(500);
 constexpr std::uint64_t kAnswerBodyMax = std::uint64_t{4} << 30;
@@ -37,7 +40,8 @@ NodeLink::NodeLink(NodeHub& hub, engines::LinkContext context, SliceId slice, No
 
 NodeLink::~NodeLink() {
   close_wire();
-  if (life_ != 0 && !hub_.keeps_loaded()) hub_.tell(*this, {.kind = node::ControlKind::unload, .slice = config_.title, .life = life_});
+  if (life_ != 0 && !hub_.keeps_loaded())
+    hub_.tell(*this, {.kind = node::ControlKind::unload, .slice = config_.title, .life = life_});
   hub_.remove(this);
 }
 
@@ -73,7 +77,10 @@ bool NodeLink::restart() {
   close_wire();
   state_ = State::waiting;
   leaving_ = false;
-  due_ = context_.clock.now() + engines::pause_before_attempt(++waits_in_vain_, kNodeWaitMin, kNodeWaitMax);
+  const TimePoint now = context_.clock.now();
+  load_from_ = now + engines::pause_before_attempt(loads_in_vain_, kLoadPauseMin, kLoadPauseMax);
+  answer_at_ = load_from_ + engines::pause_before_attempt(++waits_in_vain_, kNodeWaitMin, kNodeWaitMax);
+  due_ = load_from_ > now ? load_from_ : answer_at_;
   hub_.place(this);
   return false;
 }
@@ -140,6 +147,7 @@ void NodeLink::lose(const std::string& why) {
   log(host::LogLevel::warning, "node_slice_lost", why);
   close_wire();
   const State before = state_;
+  if (before == State::loading) ++loads_in_vain_;
   state_ = State::cold;
   due_ = kTimeNever;
   leaving_ = false;
@@ -183,6 +191,10 @@ void NodeLink::work(TimePoint now) {
   due_ = kTimeNever;
   switch (state_) {
     case State::waiting:
+      if (now < answer_at_) {
+        due_ = answer_at_;
+        return hub_.place(this);
+      }
       // Nobody has it: the scheduler asks again at once, and the pause grows.
       state_ = State::cold;
       return events_.on_restarted(slice_, false);
@@ -237,11 +249,9 @@ std::optional<Duration> NodeLink::start(const engines::BatchJob& job) {
 
 bool NodeLink::stop(BatchId batch, bool must) {
   if (state_ != State::running || job_.batch != batch) return false;
-  hub_.tell(*this, {.kind = node::ControlKind::stop,
-                    .slice = config_.title,
-                    .life = life_,
-                    .batch = batch.value(),
-                    .must = must});
+  hub_.tell(
+      *this,
+      {.kind = node::ControlKind::stop, .slice = config_.title, .life = life_, .batch = batch.value(), .must = must});
   if (must) {
     stopping_ = true;
     due_ = std::min(due_, context_.clock.now() + kNodeStopMax);
@@ -262,8 +272,11 @@ void NodeLink::on_bytes(node::Wire& wire) {
 }
 
 void NodeLink::on_closed(node::Wire&, const std::string& why) {
-  if (state_ == State::ready || state_ == State::running) return lose("the connection for its batches ended: " + why);
   close_wire();
+  if (state_ != State::ready && state_ != State::running) return;
+  hub_.suspect(*this);
+  // Idle, it was lost with the others.
+  if (state_ == State::running) lose("the connection for its batches ended: " + why);
 }
 
 void NodeLink::answered() {
@@ -277,8 +290,8 @@ void NodeLink::answered() {
   std::string failure;
   if (status == 200) {
     const std::string& body = answer_.body();
-    const auto read = engines::read_remote_answer(*model_of(job_.service), body, answer_.json_length().value_or(body.size()),
-                                                  tensors_);
+    const auto read = engines::read_remote_answer(*model_of(job_.service), body,
+                                                  answer_.json_length().value_or(body.size()), tensors_);
     if (!read) failure = read.error().message;
     const Duration took = context_.clock.now() - sent_at_;
     const Duration beyond = std::max(took - head->ran, Duration::zero());
@@ -291,7 +304,7 @@ void NodeLink::answered() {
   }
   state_ = State::ready;
   due_ = kTimeNever;
-  waits_in_vain_ = 0;  // Only a batch proves that the slice works.
+  waits_in_vain_ = loads_in_vain_ = 0;  // Only a batch proves that the slice works.
   if (head->stopped) {
     events_.on_stopped(slice_, job_.batch);
   } else {

@@ -27,7 +27,7 @@ class NodeHub;
 
 // What a node is to serve on a slice.
 struct NodeSliceConfig {
-  std::string title;   // "rack1-0/2g.20gb@4", and "#1" behind it for a second process: names the slice to the node, too.
+  std::string title;  // "rack1-0/2g.20gb@4", and "#1" behind it for a second process: names the slice to the node, too.
   std::string device;  // Of the plan.
   std::string type;    // Of the device.
   std::string mig_profile;
@@ -72,7 +72,7 @@ class NodeLink final : public engines::Executor, private node::WireOwner {
   const std::optional<NodeSpot>& spot() const { return spot_; }
   void set_spot(std::optional<NodeSpot> spot) { spot_ = std::move(spot); }
   // It waits for a node.
-  bool wanting() const { return state_ == State::waiting; }
+  bool wanting() const { return state_ == State::waiting && context_.clock.now() >= load_from_; }
   bool busy() const { return state_ == State::running; }
   std::uint64_t life() const { return life_; }
   std::string_view state() const;
@@ -116,6 +116,9 @@ class NodeLink final : public engines::Executor, private node::WireOwner {
   State state_ = State::cold;
   TimePoint due_ = kTimeNever;
   int waits_in_vain_ = 0;
+  int loads_in_vain_ = 0;             // Since it last ran a batch.
+  TimePoint load_from_;               // Not before: the pauses grow with loads in vain.
+  TimePoint answer_at_ = kTimeNever;  // In `waiting`: the restart is answered without a node.
   std::uint64_t life_ = 0;
   bool fresh_ = false;    // The next load must not trust the process that is there.
   bool loaded_ = false;   // The node has said so, in this life.

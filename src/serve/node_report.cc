@@ -22,9 +22,9 @@ NodeJson node_json(const NodeReport& node) {
                       {"state", slice.state},
                       {"network_us", slice.network_us}});
   }
-  return {{"name", node.name},     {"address", node.address}, {"state", node.state}, {"version", node.version},
-          {"rtt_us", node.rtt_us}, {"since_s", node.since_s}, {"joins", node.joins}, {"losses", node.losses},
-          {"slices", slices}};
+  return {{"name", node.name},       {"address", node.address}, {"state", node.state},
+          {"version", node.version}, {"rtt_us", node.rtt_us},   {"since_s", node.since_s},
+          {"joins", node.joins},     {"losses", node.losses},   {"slices", slices}};
 }
 
 std::size_t in_state(const std::vector<NodeReport>& nodes, std::string_view state) {

@@ -154,7 +154,8 @@ class NodeBench {
   engines::BatchMemory* start(engines::Executor& executor, const engines::BatchJob& job) {
     auto memory = executor.prepare(job);
     EXPECT_TRUE(memory);
-    for (std::size_t i = 0; i < (*memory)->inputs[0].size(); ++i) (*memory)->inputs[0][i] = static_cast<std::byte>(i % 3);
+    for (std::size_t i = 0; i < (*memory)->inputs[0].size(); ++i)
+      (*memory)->inputs[0][i] = static_cast<std::byte>(i % 3);
     EXPECT_FALSE(executor.start(job));
     return *memory;
   }
@@ -209,7 +210,8 @@ TEST(Nodes, GetTheSlicesOfTheirKind) {
   NodeBench bench;
   bench.add(bench.node_config("large", "1x3g.40gb"));
   bench.add(bench.node_config("small", "2x1g.10gb"));
-  for (std::uint32_t i = 0; i < 3; ++i) bench.link(i, slice_config("gpu-0", "1g.10gb", static_cast<int>(i), 1)).restart();
+  for (std::uint32_t i = 0; i < 3; ++i)
+    bench.link(i, slice_config("gpu-0", "1g.10gb", static_cast<int>(i), 1)).restart();
   bench.link(3, slice_config("gpu-0", "3g.40gb", 4, 4)).restart();
   ASSERT_TRUE(bench.until([&] { return bench.events.ready.size() == 3; }));
   EXPECT_TRUE(bench.links[3]->ready());

@@ -14,6 +14,7 @@
 
 #include "core/layout.h"
 #include "host/prompt_thread.h"
+#include "serve/node_hub.h"
 #include "serve/reports.h"
 
 namespace tangram::serve {

@@ -24,6 +24,7 @@
 #include "serve/memory_budget.h"
 #include "serve/node_hub.h"
 #include "serve/page_desk.h"
+#include "serve/node_config.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
 

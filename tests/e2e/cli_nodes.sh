@@ -87,7 +87,7 @@ wait_nodes 'ready("one") and ready("two") and len(n["one"]["slices"]) == 2 and l
 wait_line gateway.1 '"event":"ready"'
 expect 0 nodes --port "$ADMIN"; has out "joined"; has out "rack-0/1g.10gb@0"
 expect 0 status --port "$ADMIN" --output json; has out '"joined"'
-answers --services services.yaml --http-port "$HTTP" --seconds 1
+answers --services services.yaml --http-port "$HTTP" --seconds 0.5
 curl -sS "http://127.0.0.1:$ADMIN/metrics" >metrics
 for family in tangram_node_up tangram_node_rtt_seconds tangram_node_batches_total tangram_node_slice_network_seconds; do
   has metrics "$family"
@@ -111,9 +111,9 @@ code=0; "$TANGRAM" node --join "127.0.0.1:$NODES" --token-file second --name lat
 has err "was revoked"
 
 # One is killed under load: every request is answered, by the other, and nothing is lost.
-"$TANGRAM" load --services services.yaml --http-port "$HTTP" --seconds 3 --output json >load.json 2>load.err &
+"$TANGRAM" load --services services.yaml --http-port "$HTTP" --seconds 2 --output json >load.json 2>load.err &
 LOAD=$!
-sleep 1
+sleep 0.7
 kill -9 "$TWO"
 wait "$LOAD"
 python3 - <<'P' || fail "load while a node is killed: $(cat load.json)"
@@ -135,18 +135,39 @@ begin_gateway
 wait_nodes 'ready("one") and ready("two")'
 wait_line gateway.2 '"event":"ready"'
 wait_line node.one '"slices_loaded":2'
-answers --services services.yaml --http-port "$HTTP" --seconds 1
+answers --services services.yaml --http-port "$HTTP" --seconds 0.5
 
 # One leaves.
 kill -TERM "$ONE"
 code=0; wait "$ONE" || code=$?
 [[ $code == 0 ]] || fail "a node that leaves: exit $code: $(tail -n 3 node.one)"
 wait_nodes 'n["one"]["state"] in ("leaving", "lost")'
-answers --services services.yaml --http-port "$HTTP" --seconds 1
+answers --services services.yaml --http-port "$HTTP" --seconds 0.5
 kill -TERM "$GATEWAY"
 code=0; wait "$GATEWAY" || code=$?
 [[ $code == 0 ]] || fail "the gateway: exit $code: $(tail -n 3 gateway.2)"
 kill -TERM "$TWO"
 code=0; wait "$TWO" || code=$?
 [[ $code == 0 ]] || fail "a node without a gateway: exit $code: $(tail -n 3 node.two)"
+
+# The cores of a machine, with a process for the slice: it is killed, and started again on the node.
+sed -i 's/^a100-80gb,1g.10gb/cpu,1c/' m.csv
+cat >plan.json <<'J'
+{"version": 1, "devices": [{"name": "host-0", "type": "cpu", "cores": 1, "memory_gib": 2, "quota": false, "layout": "1c@0", "slices": [
+  {"profile": "1c", "start": 0, "replicas": [{"service": "rank", "processes": 1, "buckets": [{"size_max": 1, "batch_size": 4}]}]}]}]}
+J
+begin_gateway
+begin_node cores --device cpu --workers
+wait_nodes 'ready("cores")'
+answers --services services.yaml --http-port "$HTTP" --seconds 0.5
+WORKER=$(pgrep -P "$NODE" -f tangram-worker)
+[[ -n $WORKER ]] || fail "the node has no worker process"
+kill -9 "$WORKER"
+wait_line gateway.$GATEWAYS "node_slice_lost"
+wait_nodes 'ready("cores")'
+[[ $(pgrep -P "$NODE" -f tangram-worker) != "$WORKER" ]] || fail "the worker was not replaced"
+answers --services services.yaml --http-port "$HTTP" --seconds 0.5
+[[ $(pgrep -c -P "$NODE" -f tangram-worker) == 1 ]] || fail "workers pile up"
+kill -TERM "$NODE" "$GATEWAY"
+wait "$NODE" "$GATEWAY"
 finish

@@ -137,9 +137,8 @@ Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_RETURN_IF_ERROR(set_up_trust(options, config));
   config.name = options.name.empty() ? default_name() : options.name;
   if (!node::is_node_name(config.name)) {
-    return session.fail({ErrorCode::invalid,
-                         fmt::format("--name {}: expected at most {} letters, digits and .-_:", config.name,
-                                     node::kNodeNameMax)});
+    return session.fail({ErrorCode::invalid, fmt::format("--name {}: expected at most {} letters, digits and .-_:",
+                                                         config.name, node::kNodeNameMax)});
   }
   config.version = build_info().version;
   TANGRAM_TRY(config.boards, boards_of(options));
@@ -199,26 +198,29 @@ void add_node(Program& program) {
            "--models; their files must be those of the other nodes. When the gateway restarts, or its standby takes "
            "over, the node keeps its models loaded and joins again. SIGTERM or Ctrl-C: it tells the gateway, ends the "
            "batches that it has, and exits. Logs are lines of JSON on standard error.",
-       .examples = {{"tangram node --join 10.0.0.5:8003 --token-file token --models DIR/models",
-                     "Join a gateway with what this machine has."},
-                    {"tangram node --join gateway-a:8003,gateway-b:8003 --token-file token --name rack1-3",
-                     "Join a gateway or its standby, under a name of its own."},
-                    {"tangram node --join 127.0.0.1:8003 --token-file token --name n1 --slices 1x4g.40gb,1x2g.20gb,1x1g.10gb",
-                     "Rehearse: slices without a GPU, for the engine emulated."},
-                    {"tangram node --join 10.0.0.5:8003 --munge", "In a Slurm job: MUNGE says who the user is."}},
+       .examples =
+           {{"tangram node --join 10.0.0.5:8003 --token-file token --models DIR/models",
+             "Join a gateway with what this machine has."},
+            {"tangram node --join gateway-a:8003,gateway-b:8003 --token-file token --name rack1-3",
+             "Join a gateway or its standby, under a name of its own."},
+            {"tangram node --join 127.0.0.1:8003 --token-file token --name n1 --slices 1x4g.40gb,1x2g.20gb,1x1g.10gb",
+             "Rehearse: slices without a GPU, for the engine emulated."},
+            {"tangram node --join 10.0.0.5:8003 --munge", "In a Slurm job: MUNGE says who the user is."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   verb.add_option("--join", options->join,
                   "The gateway's port for nodes (HOST:PORT), and after a comma that of its standby.")
       ->required()
       ->type_name("ADDRESS");
-  program.offers_files(
-      verb.add_option("--token-file", options->token_file, "The join token of `tangram token create`.")->type_name("FILE"));
+  program.offers_files(verb.add_option("--token-file", options->token_file, "The join token of `tangram token create`.")
+                           ->type_name("FILE"));
   verb.add_flag("--munge", options->munge, "Show a credential of MUNGE instead of a token, and expect one.");
   verb.add_option("--gateway", options->gateway,
                   "The fingerprint of the gateway's certificate; a token has it, MUNGE does not need it.")
       ->type_name("SHA256");
-  verb.add_option("--name", options->name, "The name of the node; default: that of the machine, and in a Slurm job its number behind it.")->type_name("NAME");
+  verb.add_option("--name", options->name,
+                  "The name of the node; default: that of the machine, and in a Slurm job its number behind it.")
+      ->type_name("NAME");
   program.offers_files(
       verb.add_option("--models", options->models, "The folder with the weights, as for `tangram serve`.")
           ->type_name("DIR"));

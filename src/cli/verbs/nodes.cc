@@ -26,11 +26,18 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
     session.print(fmt::format("no node has joined at port {} yet\n", answer.at("port").get<int>()));
     return ExitCode::done;
   }
-  report::Table table({{.title = "NODE"}, {.title = "ADDRESS"}, {.title = "STATE"}, {.title = "VERSION"}, {.title = "RTT US"}, {.title = "SLICE"}, {.title = "SERVICE"}, {.title = "SLICE STATE"}});
+  report::Table table({{.title = "NODE"},
+                       {.title = "ADDRESS"},
+                       {.title = "STATE"},
+                       {.title = "VERSION"},
+                       {.title = "RTT US"},
+                       {.title = "SLICE"},
+                       {.title = "SERVICE"},
+                       {.title = "SLICE STATE"}});
   for (const auto& node : nodes) {
     const auto text_of = [&](const char* key) { return node.at(key).get<std::string>(); };
     std::vector<report::Cell> row{text_of("name"), text_of("address"), text_of("state"), text_of("version"),
-                                 fmt::format("{:.0f}", node.at("rtt_us").get<double>())};
+                                  fmt::format("{:.0f}", node.at("rtt_us").get<double>())};
     if (node.at("slices").empty()) {
       row.insert(row.end(), {"-", "-", "-"});
       table.add(row);

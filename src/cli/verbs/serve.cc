@@ -39,6 +39,7 @@
 #include "sched/slice_memory.h"
 #include "serve/drift_watch.h"
 #include "serve/grpc_server.h"
+#include "serve/node_hub.h"
 #include "serve/recording_file.h"
 #include "serve/server.h"
 #include "worker/command_launcher.h"

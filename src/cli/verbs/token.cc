@@ -36,7 +36,8 @@ Result<std::int64_t> parse_ttl(const std::string& text) {
   const auto number = text::parse_integer(std::string_view(text).substr(0, text.empty() ? 0 : text.size() - 1));
   constexpr std::int64_t kSeconds[] = {1, 60, 3'600, 86'400};
   if (unit == std::string::npos || !number || *number < 1 || *number > kTtlMax / kSeconds[unit]) {
-    return Error{ErrorCode::invalid, fmt::format("--ttl {}: expected a time of at most a year, such as 30m, 1h or 7d", text)};
+    return Error{ErrorCode::invalid,
+                 fmt::format("--ttl {}: expected a time of at most a year, such as 30m, 1h or 7d", text)};
   }
   return *number * kSeconds[unit];
 }
@@ -60,9 +61,10 @@ Result<ExitCode> create(Session& session, const Options& options) {
     return ExitCode::done;
   }
   session.print(made.text + "\n");
-  session.note(fmt::format("This is the join token {}, good until {}. It is shown only once. On each machine:\n\n"
-                           "  tangram node --join GATEWAY:PORT --token-file FILE\n",
-                           made.token.id, formats::write_instant(made.token.expires_s)));
+  session.note(
+      fmt::format("This is the join token {}, good until {}. It is shown only once. On each machine:\n\n"
+                  "  tangram node --join GATEWAY:PORT --token-file FILE\n",
+                  made.token.id, formats::write_instant(made.token.expires_s)));
   return ExitCode::done;
 }
 
@@ -96,7 +98,8 @@ Result<ExitCode> list(Session& session, const Options& options) {
     session.print("no join tokens; `tangram token create` makes one\n");
     return ExitCode::done;
   }
-  report::Table table({{.title = "TOKEN"}, {.title = "STATE"}, {.title = "EXPIRES"}, {.title = "NODES"}, {.title = "NOTE"}});
+  report::Table table(
+      {{.title = "TOKEN"}, {.title = "STATE"}, {.title = "EXPIRES"}, {.title = "NODES"}, {.title = "NOTE"}});
   for (const auto& token : file.tokens) {
     std::string nodes;
     for (const auto& name : nodes_of(token)) nodes += (nodes.empty() ? "" : " ") + name;
@@ -110,8 +113,8 @@ Result<ExitCode> revoke(Session& session, const Options& options) {
   if (options.id.empty()) return session.fail({ErrorCode::invalid, "expected the token: tangram token revoke ID"});
   TANGRAM_TRY(const bool found, node::TokenStore(node::nodes_folder(options.state)).revoke(options.id));
   if (!found) {
-    return session.fail({ErrorCode::not_found,
-                         fmt::format("there is no join token {}; `tangram token list` shows all", options.id)});
+    return session.fail(
+        {ErrorCode::not_found, fmt::format("there is no join token {}; `tangram token list` shows all", options.id)});
   }
   if (session.structured()) {
     session.print_value({{"revoked", options.id}});
