@@ -149,7 +149,7 @@ TenantState* Access::state_of(const std::string& name) {
   for (auto& state : states_) {
     if (state.name == name) return &state;
   }
-  return &states_.emplace_back(TenantId(static_cast<std::uint32_t>(states_.size() + 1)), name);
+  return &states_.emplace_back(TenantId(static_cast<std::uint32_t>(states_.size() + 1)), name, tenant_memory_max_);
 }
 
 // Callers that are being handled keep the old table alive by their shared_ptr.

@@ -23,6 +23,7 @@
 #include "formats/access_file.h"
 #include "host/mutex.h"
 #include "serve/call.h"
+#include "serve/memory_budget.h"
 
 namespace tangram::serve {
 
@@ -32,10 +33,12 @@ inline constexpr std::array<std::string_view, 5> kAccessRefusals{"rate", "quota"
 
 // The counters of a tenant. They live as long as the Access, across reloads of the file.
 struct TenantState {
-  TenantState(TenantId i, std::string n) : id(i), name(std::move(n)) {}
+  TenantState(TenantId i, std::string n, std::uint64_t memory_max = MemoryAccount::kUnlimited)
+      : id(i), name(std::move(n)), memory(memory_max) {}
 
   const TenantId id;
   const std::string name;
+  MemoryAccount memory;  // What the server holds for the tenant's requests and answers.
   std::atomic<std::int64_t> in_flight{0};
   std::atomic<std::int64_t> weight_ppm{1'000'000};  // As the file in force has it, in millionths.
   std::atomic<std::int64_t> rate_due_ns{0};         // When the next request would be due if they came evenly.
@@ -97,6 +100,9 @@ class AccessTable {
 
 class Access {
  public:
+  // `tenant_memory_max`: bytes that the server holds for each tenant at most.
+  explicit Access(std::uint64_t tenant_memory_max = MemoryAccount::kUnlimited)
+      : tenant_memory_max_(tenant_memory_max) {}
   // False: callers are not authenticated.
   bool on() const { return on_.load(std::memory_order_relaxed); }
   // Puts the file in force, the first or the next. A tenant whose name was there before keeps its counters. Any thread.
@@ -112,6 +118,7 @@ class Access {
   // The state of the tenant with this name, made where there is none.
   TenantState* state_of(const std::string& name) REQUIRES(mutex_);
 
+  const std::uint64_t tenant_memory_max_;
   std::atomic<bool> on_{false};
   mutable host::Mutex mutex_;
   std::shared_ptr<const AccessTable> table_ GUARDED_BY(mutex_);

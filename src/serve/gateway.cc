@@ -309,7 +309,11 @@ Reply reply_to(const AccessDenial& denial) {
 }
 
 Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
-    : models_(models), config_(std::move(config)), refused_(std::max(models.size(), models.capacity()) + 1) {
+    : memory(config.memory_max),
+      access(memory.tenant_max()),
+      models_(models),
+      config_(std::move(config)),
+      refused_(std::max(models.size(), models.capacity()) + 1) {
   take_models();
 }
 

@@ -22,6 +22,7 @@
 #include "serve/call.h"
 #include "serve/follow_command.h"
 #include "serve/infer_json.h"
+#include "serve/memory_budget.h"
 #include "serve/tally.h"
 
 namespace tangram::serve {
@@ -139,6 +140,7 @@ struct GatewayConfig {
   // Asks the server to stop once everything is answered.
   std::function<void()> request_drain = {};
   host::LogWriter* log = nullptr;  // Whose level may be changed.
+  std::uint64_t memory_max = MemoryBudget::kDefaultMax;  // Of everything that is held for callers.
 };
 
 // How many reloads were requested, and how the last one ended.
@@ -207,6 +209,8 @@ class Gateway {
   void set_training(TrainingDesk* training) { training_ = training; }
   const TrainingDesk* training() const { return training_; }
 
+  // What is held for callers, of all threads and protocols.
+  MemoryBudget memory;
   // Access control. Off until it is set.
   Access access;
   Reloads reloads;

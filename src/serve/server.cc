@@ -107,6 +107,7 @@ GatewayConfig Server::gateway_config() {
   if (Reloader::reloads_anything(config_)) gateway.request_reload = [this] { request_reload(); };
   gateway.request_drain = [this] { request_stop(); };
   gateway.log = &log_;
+  gateway.memory_max = config_.memory_max;
   return gateway;
 }
 

@@ -21,6 +21,7 @@
 #include "sched/scheduler.h"
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
+#include "serve/memory_budget.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
 
@@ -82,6 +83,7 @@ struct ServerConfig {
   Security security;
   int threads = 1;
   HttpLimits limits;
+  std::uint64_t memory_max = default_memory_max();  // Of everything that is held for callers, over HTTP and gRPC.
   sched::SchedulerConfig scheduler = live_scheduler_config();
   std::string engine = "emulated";  // Of batch_engines(), "command" or "remote": of services that name none.
   std::string command;              // With the engine `command`: of services that have none of their own.
