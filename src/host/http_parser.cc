@@ -286,19 +286,25 @@ void ChunkedReader::take_size_digit(char c) {
   }
 }
 
-// Handles one byte of framing. Requires body_size <= body_max, which feed() keeps: no chunk is entered that would
-// exceed it.
-void ChunkedReader::step(char c, std::uint64_t body_size, std::uint64_t body_max) {
+// Handles one byte of framing. Requires content_ <= body_max, which holds because no chunk is entered that would exceed
+// it.
+void ChunkedReader::step(char c, std::uint64_t body_max) {
+  // Extensions and trailers are text: another reader could end a line at such a byte.
+  const auto byte = static_cast<unsigned char>(c);
+  const bool is_text = (byte >= 0x20 && byte != 0x7f) || c == '\t';
   switch (step_) {
     case Step::size: take_size_digit(c); break;
     case Step::extension:
-      if (c == '\r') step_ = Step::size_end;
-      if (c == '\n') refuse(400, "bare line feed");
+      if (c == '\r') {
+        step_ = Step::size_end;
+      } else if (!is_text) {
+        refuse(400, "malformed chunk extension");
+      }
       break;
     case Step::size_end:
       if (c != '\n') return refuse(400, "malformed chunk size");
       // Refused by its announced size, before any of it is stored.
-      if (left_ > body_max - body_size) return refuse(413, "body too large");
+      if (left_ > body_max - content_) return refuse(413, "body too large");
       step_ = left_ == 0 ? Step::trailer_start : Step::data;
       break;
     case Step::data_end_cr:
@@ -311,10 +317,18 @@ void ChunkedReader::step(char c, std::uint64_t body_size, std::uint64_t body_max
       digits_ = 0;
       break;
     // Trailer fields are skipped unread: none of them may change how the message is understood.
-    case Step::trailer_start: step_ = c == '\r' ? Step::last_end : Step::trailer; break;
+    // What begins no field name is refused: after "0\r\n", a bare line feed ends the chunks for a lenient reader, and
+    // the next request would be a trailer for this one.
+    case Step::trailer_start:
+      if (c != '\r' && !kTokenLetters[byte]) return refuse(400, "malformed trailer");
+      step_ = c == '\r' ? Step::last_end : Step::trailer;
+      break;
     case Step::trailer:
-      if (c == '\r') step_ = Step::trailer_end;
-      if (c == '\n') refuse(400, "bare line feed");
+      if (c == '\r') {
+        step_ = Step::trailer_end;
+      } else if (!is_text) {
+        refuse(400, "malformed trailer");
+      }
       break;
     case Step::trailer_end:
       if (c != '\n') return refuse(400, "malformed trailer");
@@ -337,14 +351,15 @@ std::size_t ChunkedReader::feed(std::string_view bytes, std::string& body, std::
       body.append(bytes.substr(at, take));
       at += take;
       left_ -= take;
+      content_ += take;
       if (left_ == 0) step_ = Step::data_end_cr;
       continue;
     }
-    if (++overhead_ > kChunkOverheadMax + body.size()) {
+    if (++overhead_ > kChunkOverheadMax + content_) {
       refuse(400, "chunks are too small");
       break;
     }
-    step(bytes[at++], body.size(), body_max);
+    step(bytes[at++], body_max);
   }
   return at;
 }

@@ -64,10 +64,13 @@ class ChunkedReader {
  public:
   enum class State : std::uint8_t { reading, complete, refused };
 
-  // Consumes a prefix of `bytes` and appends the content to `body`, which may grow up to `body_max`. Returns how many
-  // bytes were consumed; once complete, the rest belongs to the next request.
+  // Consumes a prefix of `bytes` and appends the content to `body`. All content together may grow up to `body_max`;
+  // `body` itself may be emptied between two calls. Returns how many bytes were consumed; once complete, the rest
+  // belongs to the next request.
   std::size_t feed(std::string_view bytes, std::string& body, std::uint64_t body_max);
   State state() const { return state_; }
+  // Bytes of content so far.
+  std::uint64_t content() const { return content_; }
   const HttpRefusal& refusal() const { return refusal_; }
 
  private:
@@ -91,13 +94,14 @@ class ChunkedReader {
   // Requires Step::size. Adds a digit to the size of the chunk, or ends the size.
   void take_size_digit(char c);
   // Handles one byte of framing. Requires any step but Step::data.
-  void step(char c, std::uint64_t body_size, std::uint64_t body_max);
+  void step(char c, std::uint64_t body_max);
 
   State state_ = State::reading;
   Step step_ = Step::size;
   HttpRefusal refusal_;
   std::uint64_t left_ = 0;    // Of the current chunk.
   int digits_ = 0;            // Of its size.
+  std::uint64_t content_ = 0;
   std::size_t overhead_ = 0;  // Bytes of sizes, extensions and trailers so far.
 };
 
