@@ -39,6 +39,7 @@ void Call::clear() {
   tenant = {};
   tenant_state = nullptr;
   quota_day = -1;
+  memory = {};
   status = CallStatus::ok;
   error.clear();
   failure.clear();

@@ -13,6 +13,7 @@
 #include "core/ids.h"
 #include "core/request.h"
 #include "core/tensor.h"
+#include "serve/memory_budget.h"
 #include "serve/served_model.h"
 
 namespace tangram::serve {
@@ -79,6 +80,9 @@ struct Call {
   TenantId tenant;                      // 0 without access control.
   TenantState* tenant_state = nullptr;  // Whose request in flight this is.
   std::int64_t quota_day = -1;          // The day of the quota that it uses, since 1970; -1: it uses none.
+  // What the server holds for it: its body, what that becomes, and its answer. The owner's thread, and whoever reads
+  // the request for it.
+  Charge memory;
 
   // The answer.
   CallStatus status = CallStatus::ok;
