@@ -1,16 +1,22 @@
-# gRPC, where it is there: the generated code of the protocol joins the room `serve`, and TANGRAM_WITH_GRPC says so.
-# Without it everything else works, and `tangram serve` says that it was built without.
+# gRPC, where its libraries are there: the server speaks it with nghttp2 and Protobuf, the clients and tests with gRPC
+# itself, and TANGRAM_WITH_GRPC says so. Without them everything else works, and `tangram serve` says that it was built
+# without.
 
-option(TANGRAM_GRPC "Serve gRPC, too (needs gRPC and Protobuf)." ON)
+option(TANGRAM_GRPC "Serve gRPC, too (needs nghttp2, gRPC and Protobuf)." ON)
 set(TANGRAM_GRPC_FOUND FALSE)
 if(TANGRAM_GRPC)
   find_package(Protobuf QUIET)
   find_package(gRPC CONFIG QUIET)
   find_program(TANGRAM_GRPC_PLUGIN grpc_cpp_plugin)
-  if(Protobuf_FOUND AND gRPC_FOUND AND TANGRAM_GRPC_PLUGIN)
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    # With limits of its own on resets and CONTINUATION frames, as Debian's 1.52 has them.
+    pkg_check_modules(nghttp2 QUIET IMPORTED_TARGET libnghttp2>=1.52)
+  endif()
+  if(Protobuf_FOUND AND gRPC_FOUND AND TANGRAM_GRPC_PLUGIN AND nghttp2_FOUND)
     set(TANGRAM_GRPC_FOUND TRUE)
   else()
-    message(STATUS "gRPC or Protobuf is not there: building without")
+    message(STATUS "nghttp2, gRPC or Protobuf is not there: building without")
   endif()
 endif()
 
@@ -22,7 +28,7 @@ function(tangram_add_grpc)
   set(protos ${PROJECT_SOURCE_DIR}/src/client/proto)
   set(out ${PROJECT_BINARY_DIR}/generated/proto)
   file(MAKE_DIRECTORY ${out})
-  foreach(name inference health)
+  foreach(name inference health reflection reflection_v1alpha)
     set(sources ${out}/${name}.pb.cc ${out}/${name}.grpc.pb.cc)
     set(headers ${out}/${name}.pb.h ${out}/${name}.grpc.pb.h)
     add_custom_command(OUTPUT ${sources} ${headers}
@@ -40,10 +46,13 @@ function(tangram_add_grpc)
     endif()
     target_include_directories(${target} SYSTEM PRIVATE ${out})
     target_compile_definitions(${target} PRIVATE TANGRAM_WITH_GRPC=1)
-    target_link_libraries(${target} PRIVATE gRPC::grpc++ protobuf::libprotobuf)
+    target_link_libraries(${target} PRIVATE protobuf::libprotobuf PkgConfig::nghttp2)
     target_compile_options(${target} PRIVATE -pthread)  # As they say, too; tangram_precompile() must know.
   endforeach()
-  target_link_libraries(tangram_serve PRIVATE gRPC::grpc++_reflection)
+  target_link_libraries(tangram_client PRIVATE gRPC::grpc++)
+  if(TARGET serve_test)
+    target_link_libraries(serve_test PRIVATE gRPC::grpc++)
+  endif()
   if(TARGET serve_test)
     add_dependencies(serve_test tangram_serve)
   endif()

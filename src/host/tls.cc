@@ -108,6 +108,24 @@ const BIO_METHOD* socket_method() {
   return method;
 }
 
+// Called in the handshake of a client that names protocols. HTTP/2 is chosen where the stream speaks it; the handshake
+// of a client that does not fails then, because nothing that it sent would be understood.
+int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
+                    unsigned int offered_size, void*) {
+  if (stream_of(SSL_get_rbio(ssl)).alpn() == Alpn::none) return SSL_TLSEXT_ERR_NOACK;
+  static constexpr unsigned char kH2[] = {2, 'h', '2'};
+  // Finds ours in the client's list; SSL_select_next_proto() would also return what the client did not offer.
+  for (unsigned int at = 0; at < offered_size; at += 1U + offered[at]) {
+    const bool same = offered[at] == kH2[0] && at + sizeof kH2 <= offered_size &&
+                      std::equal(kH2, kH2 + sizeof kH2, offered + at);
+    if (!same) continue;
+    *chosen = offered + at + 1;
+    *size = kH2[0];
+    return SSL_TLSEXT_ERR_OK;
+  }
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 // ---- Certificates and keys ----
 
 // "FILE: WHAT: reason of OpenSSL". Without the file name where the text did not come from a file.
@@ -234,6 +252,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMateri
   // Of TLS 1.2, only what keeps old recordings secret and authenticates what it encrypts; OpenSSL's default still
   // offers CBC with SHA-1. TLS 1.3 has no others.
   TANGRAM_CHECK(SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20") == 1, "OpenSSL knows these");
+  SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
   // OpenSSL refuses to resume a session of a client with a certificate unless the server has set a session id context.
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("tangram"), 7);
   // Authorities on the server's side mean mutual TLS: a client without a certificate fails in the handshake.
@@ -296,8 +315,9 @@ TlsStream::TlsStream(std::shared_ptr<const TlsContext> context, int socket)
 
 TlsStream::~TlsStream() { SSL_free(ssl_); }
 
-std::unique_ptr<TlsStream> TlsStream::accept(std::shared_ptr<const TlsContext> context, int socket) {
+std::unique_ptr<TlsStream> TlsStream::accept(std::shared_ptr<const TlsContext> context, int socket, Alpn alpn) {
   std::unique_ptr<TlsStream> stream(new TlsStream(std::move(context), socket));
+  stream->alpn_ = alpn;
   SSL_set_accept_state(stream->ssl_);
   return stream;
 }

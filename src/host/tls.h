@@ -75,6 +75,9 @@ class TlsSlot {
   std::shared_ptr<const TlsContext> context_ GUARDED_BY(mutex_);
 };
 
+// What a server answers clients that name protocols in the handshake (ALPN): nothing, or that it speaks HTTP/2.
+enum class Alpn : std::uint8_t { none, h2 };
+
 // One encrypted connection over a socket, which stays the caller's.
 class TlsStream {
  public:
@@ -91,7 +94,8 @@ class TlsStream {
   };
 
   // The client's side checks that the certificate is `server_name`'s: a DNS name, or an address in numbers.
-  static std::unique_ptr<TlsStream> accept(std::shared_ptr<const TlsContext> context, int socket);
+  static std::unique_ptr<TlsStream> accept(std::shared_ptr<const TlsContext> context, int socket,
+                                           Alpn alpn = Alpn::none);
   static std::unique_ptr<TlsStream> connect(std::shared_ptr<const TlsContext> context, int socket,
                                             const std::string& server_name);
   ~TlsStream();
@@ -120,6 +124,7 @@ class TlsStream {
   void set_waiting(bool waiting) { waiting_ = waiting; }
 
   // For the socket's side of OpenSSL.
+  Alpn alpn() const { return alpn_; }
   int socket() const { return socket_; }
   bool waiting() const { return waiting_; }
 
@@ -131,6 +136,7 @@ class TlsStream {
   std::shared_ptr<const TlsContext> context_;
   SSL* ssl_;
   int socket_;
+  Alpn alpn_ = Alpn::none;
   bool waiting_ = false;
   bool plain_http_ = false;
   bool failed_ = false;

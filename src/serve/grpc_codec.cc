@@ -1,144 +1,335 @@
-// Conversion between protobuf messages of the protocol and calls.
+// Conversion between messages of the protocol and calls.
 //
 // A request carries its tensors in one of two forms: raw_input_contents, one string of bytes per input, or typed
 // contents inside each input. Raw numbers are used where they are, inside the message; typed contents and all BYTES
-// tensors are converted into call.converted. As in infer_json.cc, views of that string are made only after the last
-// conversion, because it moves while it grows. Answers are always raw, so only BYTES need a conversion there.
+// tensors are converted into call.converted. Before anything is converted, the number of elements is compared with the
+// shape and charged, so that a message cannot make the server hold more than it says. As in infer_json.cc, views of
+// call.converted are made only after the last conversion, because it moves while it grows. Answers are always raw, so
+// only BYTES need a conversion there.
 
 #ifdef TANGRAM_WITH_GRPC
 
 #include "serve/grpc_codec.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <array>
+#include <bit>
+#include <cstring>
 #include <functional>
-#include <string_view>
-#include <vector>
+#include <span>
 
 #include "base/check.h"
+#include "base/json_reader.h"
 #include "core/bytes_slot.h"
 #include "serve/grpc_server.h"
+#include "serve/proto_wire.h"
 
 namespace tangram::serve {
 namespace {
 
 // ---- Requests ----
 
-// Appends each value as a T. The protocol stores small integers in 32-bit fields, so the value is narrowed.
-template <typename Repeated, typename T>
-void append_all(const Repeated& values, std::string& out) {
-  for (const auto value : values) {
-    const T element = static_cast<T>(value);
-    out.append(reinterpret_cast<const char*>(&element), sizeof element);
-  }
-}
+// The limits of infer_json.cc.
+constexpr std::size_t kGrpcTensorsMax = 64;
+constexpr std::size_t kGrpcRankMax = 9;  // Samples and eight axes.
+constexpr std::size_t kGrpcParametersMax = 64;
+// Fields of a message together, known or not.
+constexpr int kGrpcFieldsMax = 10'000;
 
-// Appends typed contents as the bytes of the tensor. A field of another type is ignored, and the byte count then does
-// not match the shape, which accept_inputs() reports.
-void append_contents(const inference::InferTensorContents& c, Datatype datatype, std::string& out) {
+CallProblem not_a_message() { return invalid_request("not a message of the protocol"); }
+
+// One input as the message describes it.
+struct GrpcInput {
+  std::string_view name;
+  std::string_view datatype_name;
+  std::optional<Datatype> datatype;  // Nothing: the name is none.
+  std::array<std::int64_t, kGrpcRankMax> shape{};
+  std::size_t rank = 0;
+  bool has_contents = false;
+
+  std::span<const std::int64_t> axes() const { return {shape.data(), rank}; }
+  bool add_axis(std::uint64_t length) {
+    if (rank == kGrpcRankMax) return false;
+    shape[rank++] = static_cast<std::int64_t>(length);
+    return true;
+  }
+  // The product of all axes; nothing if it is none that a tensor can have.
+  std::optional<std::uint64_t> elements() const {
+    std::int64_t product = 1;
+    for (const std::int64_t axis : axes()) {
+      if (axis < 0 || __builtin_mul_overflow(product, axis, &product)) return std::nullopt;
+    }
+    return static_cast<std::uint64_t>(product);
+  }
+};
+
+// Where typed contents hold the elements of a datatype.
+struct ContentsField {
+  std::uint32_t number = 0;  // 0: nowhere, as for FP16 and BF16.
+  ProtoType type = ProtoType::varint;
+};
+
+ContentsField contents_field(Datatype datatype) {
   switch (datatype) {
-    case Datatype::boolean: return append_all<decltype(c.bool_contents()), std::uint8_t>(c.bool_contents(), out);
-    case Datatype::int8: return append_all<decltype(c.int_contents()), std::int8_t>(c.int_contents(), out);
-    case Datatype::int16: return append_all<decltype(c.int_contents()), std::int16_t>(c.int_contents(), out);
-    case Datatype::int32: return append_all<decltype(c.int_contents()), std::int32_t>(c.int_contents(), out);
-    case Datatype::int64: return append_all<decltype(c.int64_contents()), std::int64_t>(c.int64_contents(), out);
-    case Datatype::uint8: return append_all<decltype(c.uint_contents()), std::uint8_t>(c.uint_contents(), out);
-    case Datatype::uint16: return append_all<decltype(c.uint_contents()), std::uint16_t>(c.uint_contents(), out);
-    case Datatype::uint32: return append_all<decltype(c.uint_contents()), std::uint32_t>(c.uint_contents(), out);
-    case Datatype::uint64: return append_all<decltype(c.uint64_contents()), std::uint64_t>(c.uint64_contents(), out);
-    case Datatype::fp32: return append_all<decltype(c.fp32_contents()), float>(c.fp32_contents(), out);
-    case Datatype::fp64: return append_all<decltype(c.fp64_contents()), double>(c.fp64_contents(), out);
+    case Datatype::boolean: return {1, ProtoType::varint};
+    case Datatype::int8:
+    case Datatype::int16:
+    case Datatype::int32: return {2, ProtoType::varint};
+    case Datatype::int64: return {3, ProtoType::varint};
+    case Datatype::uint8:
+    case Datatype::uint16:
+    case Datatype::uint32: return {4, ProtoType::varint};
+    case Datatype::uint64: return {5, ProtoType::varint};
+    case Datatype::fp32: return {6, ProtoType::fixed32};
+    case Datatype::fp64: return {7, ProtoType::fixed64};
+    case Datatype::bytes: return {8, ProtoType::bytes};
     case Datatype::fp16:
-    case Datatype::bf16:
-    case Datatype::bytes: return;  // FP16 and BF16 have no typed contents; BYTES may not fit, see append_input.
+    case Datatype::bf16: break;
   }
+  return {};
 }
 
-// Appends the bytes of one input to `out` if they cannot be used as they are. Returns the problem with them, or
-// nullopt. Requires one raw string for each input if there are any.
-std::optional<std::string> append_input(const inference::ModelInferRequest& request, int index, std::string& out) {
-  const auto& input = request.inputs(index);
-  const auto datatype = parse_datatype(input.datatype());
-  const bool raw = request.raw_input_contents_size() > 0;
-  // An unknown datatype is reported when the inputs are compared with the model.
-  if (!datatype) return std::nullopt;
-  if (*datatype != Datatype::bytes) {
-    if (!raw) append_contents(input.contents(), *datatype, out);
-    return std::nullopt;
+// Calls `visit` for each field of the typed contents of an input that holds elements of this kind. False: malformed.
+// Contents that occur several times are one after the other, as Protobuf merges them.
+template <typename Visit>
+bool each_contents_field(std::string_view input, ContentsField wanted, Visit&& visit) {
+  ProtoReader fields(input);
+  ProtoField field;
+  while (fields.next(field)) {
+    if (!field.is_bytes(5)) continue;
+    ProtoReader contents(field.bytes);
+    ProtoField element;
+    while (contents.next(element)) {
+      if (element.number != wanted.number) continue;
+      // Numbers come packed or one by one; a field of another type is unknown, and so ignored.
+      if (element.type != wanted.type && element.type != ProtoType::bytes) continue;
+      if (!visit(element)) return false;
+    }
+    if (!contents.good()) return false;
   }
-  if (raw) return wire_to_slots(request.raw_input_contents(index), out);
-  for (const auto& element : input.contents().bytes_contents()) {
-    if (!append_bytes_slot(element, out)) return fmt::format("an element is longer than {} bytes", kBytesElementMax);
+  return fields.good();
+}
+
+std::size_t width_of(ProtoType type) { return type == ProtoType::fixed32 ? 4 : 8; }
+
+// How many elements the typed contents of an input hold. Nothing: malformed.
+std::optional<std::uint64_t> count_contents(std::string_view input, ContentsField wanted) {
+  std::uint64_t count = 0;
+  const bool good = each_contents_field(input, wanted, [&](const ProtoField& element) {
+    if (wanted.type == ProtoType::bytes || element.type != ProtoType::bytes) {
+      ++count;
+    } else if (wanted.type == ProtoType::varint) {
+      count += count_varints(element.bytes);
+    } else {
+      count += element.bytes.size() / width_of(wanted.type);
+      return element.bytes.size() % width_of(wanted.type) == 0;
+    }
+    return true;
+  });
+  return good ? std::optional(count) : std::nullopt;
+}
+
+// Appends the lowest `size` bytes of a number, little-endian as the protocol has it.
+void append_element_bytes(std::uint64_t value, std::size_t size, std::string& out) {
+  static_assert(std::endian::native == std::endian::little);
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, size);
+}
+
+// Appends the typed contents of an input as the bytes of its tensor. The problem, or nullopt.
+std::optional<std::string> append_contents(std::string_view input, Datatype datatype, std::string& out) {
+  const ContentsField wanted = contents_field(datatype);
+  const std::size_t size = size_of(datatype);
+  std::optional<std::string> problem;
+  const bool good = each_contents_field(input, wanted, [&](const ProtoField& element) {
+    if (wanted.type == ProtoType::bytes) {
+      if (append_bytes_slot(element.bytes, out)) return true;
+      problem = fmt::format("an element is longer than {} bytes", kBytesElementMax);
+      return false;
+    }
+    if (element.type != ProtoType::bytes) {
+      append_element_bytes(datatype == Datatype::boolean ? element.value != 0 : element.value, size, out);
+      return true;
+    }
+    if (wanted.type != ProtoType::varint) {
+      out += element.bytes;
+      return true;
+    }
+    ProtoReader packed(element.bytes);
+    std::uint64_t value = 0;
+    while (packed.next_varint(value))
+      append_element_bytes(datatype == Datatype::boolean ? value != 0 : value, size, out);
+    return packed.good();
+  });
+  if (!good && !problem) problem = "its contents are malformed";
+  return problem;
+}
+
+// How many elements a BYTES tensor holds, as far as its lengths make sense; wire_to_slots() reports where not.
+std::uint64_t count_bytes_elements(std::string_view wire) {
+  std::uint64_t count = 0;
+  while (wire.size() >= 4) {
+    std::uint32_t length = 0;
+    std::memcpy(&length, wire.data(), 4);
+    if (length > wire.size() - 4) break;
+    wire.remove_prefix(4 + std::size_t{length});
+    ++count;
   }
-  return std::nullopt;
+  return count;
 }
 
 // Numbers become doubles, which are exact up to kNaturalMax; larger values fail the range checks of parameters.
-ParameterValue value_of(const inference::InferParameter& parameter) {
-  switch (parameter.parameter_choice_case()) {
-    case inference::InferParameter::kBoolParam: return ParameterValue::of(parameter.bool_param());
-    case inference::InferParameter::kInt64Param:
-      return ParameterValue::of(static_cast<double>(parameter.int64_param()));
-    case inference::InferParameter::kUint64Param:
-      return ParameterValue::of(static_cast<double>(parameter.uint64_param()));
-    case inference::InferParameter::kDoubleParam: return ParameterValue::of(parameter.double_param());
-    case inference::InferParameter::kStringParam: return ParameterValue::of_text(parameter.string_param());
-    default: return ParameterValue::of_other("nothing");
+// Requires an InferParameter. Nothing: malformed.
+std::optional<ParameterValue> read_parameter_value(std::string_view message) {
+  ParameterValue value = ParameterValue::of_other("nothing");
+  ProtoReader fields(message);
+  ProtoField field;
+  while (fields.next(field)) {
+    if (field.is(1, ProtoType::varint)) value = ParameterValue::of(field.value != 0);
+    if (field.is(2, ProtoType::varint)) {
+      value = ParameterValue::of(static_cast<double>(static_cast<std::int64_t>(field.value)));
+    }
+    if (field.is_bytes(3)) value = ParameterValue::of_text(field.bytes);
+    if (field.is(4, ProtoType::fixed64)) value = ParameterValue::of(std::bit_cast<double>(field.value));
+    if (field.is(5, ProtoType::varint)) value = ParameterValue::of(static_cast<double>(field.value));
   }
+  return fields.good() ? std::optional(value) : std::nullopt;
 }
 
-// Applies the parameters of the request to the call and rejects unsupported ones of its inputs and outputs.
-std::optional<CallProblem> read_grpc_parameters(const inference::ModelInferRequest& request, Call& call,
+// One entry of a map of parameters.
+struct GrpcParameter {
+  std::string_view name;
+  ParameterValue value = ParameterValue::of_other("nothing");
+
+  // False: malformed.
+  bool read(std::string_view entry) {
+    ProtoReader fields(entry);
+    ProtoField field;
+    while (fields.next(field)) {
+      if (field.is_bytes(1)) name = field.bytes;
+      if (!field.is_bytes(2)) continue;
+      const auto found = read_parameter_value(field.bytes);
+      if (!found) return false;
+      value = *found;
+    }
+    return fields.good();
+  }
+};
+
+// Reads what the message says of one input, and rejects parameters that are not supported.
+std::optional<CallProblem> read_grpc_input(std::string_view message, GrpcInput& input) {
+  ProtoReader fields(message);
+  ProtoField field;
+  while (fields.next(field)) {
+    if (field.is_bytes(1)) input.name = field.bytes;
+    if (field.is_bytes(2)) input.datatype_name = field.bytes;
+    if (field.is_bytes(5)) input.has_contents = true;
+    if (field.is(3, ProtoType::varint) && !input.add_axis(field.value)) return invalid_request("too many axes");
+    if (field.is_bytes(3)) {
+      ProtoReader packed(field.bytes);
+      std::uint64_t axis = 0;
+      while (packed.next_varint(axis)) {
+        if (!input.add_axis(axis)) return invalid_request("too many axes");
+      }
+      if (!packed.good()) return not_a_message();
+    }
+    if (field.is_bytes(4)) {
+      GrpcParameter parameter;
+      if (!parameter.read(field.bytes)) return not_a_message();
+      if (auto problem = check_input_parameter(parameter.name)) return problem;
+    }
+  }
+  if (!fields.good() || !is_utf8(input.name) || !is_utf8(input.datatype_name)) return not_a_message();
+  input.datatype = parse_datatype(input.datatype_name);
+  return std::nullopt;
+}
+
+// Appends the tensor of one input to call.converted where it cannot be used as it came. `raw`: its raw contents, if
+// there are some. Requires a known datatype.
+std::optional<CallProblem> convert_input(const GrpcInput& input, std::string_view message,
+                                         std::optional<std::string_view> raw, Call& call) {
+  std::string& out = call.converted;
+  const auto malformed = [&](std::string_view what) {
+    return invalid_request(fmt::format("input '{}': {}", input.name, what));
+  };
+  const auto found = raw ? count_bytes_elements(*raw) : count_contents(message, contents_field(*input.datatype));
+  if (!found) return malformed("its contents are malformed");
+  const std::uint64_t size = size_of(*input.datatype);
+  // Of a tensor of the wrong size, nothing is converted. Raw BYTES have a message of their own where they end early.
+  if (input.elements() != found && !(raw && input.elements() > found)) {
+    const std::uint64_t wanted = input.elements().value_or(0);
+    return invalid_request(fmt::format("input '{}' of shape [{}] has {} bytes, expected {}", input.name,
+                                       fmt::join(input.axes(), ","), *found * size, wanted * size));
+  }
+  // grow_charged() counts the text that grows within what is charged already.
+  if (!grow_charged(out, out.size() + *found * size, out.size() + *found * size, call.memory)) {
+    return CallProblem{CallStatus::refused, "the server holds too many bytes for its callers"};
+  }
+  const auto problem = raw ? wire_to_slots(*raw, out) : append_contents(message, *input.datatype, out);
+  return problem ? std::optional(malformed(*problem)) : std::nullopt;
+}
+
+// Applies the parameters of the request to the call, and finds its outputs. Outputs are always binary, since there is
+// no JSON to put them into.
+std::optional<CallProblem> read_grpc_parameters(const GrpcInferRequest& request, Call& call,
                                                 std::optional<std::int64_t>& input_size) {
-  for (const auto& [name, parameter] : request.parameters()) {
-    if (auto problem = apply_parameter(name, value_of(parameter), call, input_size)) return problem;
-  }
-  for (const auto& input : request.inputs()) {
-    for (const auto& [name, parameter] : input.parameters()) {
-      if (auto problem = check_input_parameter(name)) return problem;
-    }
-  }
-  for (const auto& output : request.outputs()) {
-    for (const auto& [name, parameter] : output.parameters()) {
-      if (auto problem = check_output_parameter(name, value_of(parameter))) return problem;
-    }
+  for (const auto& entry : request.parameters) {
+    GrpcParameter parameter;
+    if (!parameter.read(entry)) return not_a_message();
+    if (auto problem = apply_parameter(parameter.name, parameter.value, call, input_size)) return problem;
   }
   return std::nullopt;
 }
 
-// Finds the bytes of each input: in the request, or in `converted` if they had to be converted. Requires that the
-// request outlives `given`.
-std::optional<CallProblem> locate_inputs(const inference::ModelInferRequest& request, std::string& converted,
-                                         std::vector<GivenInput>& given) {
-  const bool raw = request.raw_input_contents_size() > 0;
-  if (raw && request.raw_input_contents_size() != request.inputs_size()) {
-    return CallProblem{CallStatus::invalid, fmt::format("expected {} raw inputs, got {}", request.inputs_size(),
-                                                        request.raw_input_contents_size())};
+std::optional<CallProblem> read_grpc_output(std::string_view message, Call& call) {
+  std::string_view name;
+  ProtoReader fields(message);
+  ProtoField field;
+  while (fields.next(field)) {
+    if (field.is_bytes(1)) name = field.bytes;
+    if (!field.is_bytes(2)) continue;
+    GrpcParameter parameter;
+    if (!parameter.read(field.bytes)) return not_a_message();
+    if (auto problem = check_output_parameter(parameter.name, parameter.value)) return problem;
   }
+  if (!fields.good() || !is_utf8(name)) return not_a_message();
+  return request_output(name, true, call);
+}
+
+// Finds the bytes of each input: in the request, or in `converted` if they had to be converted.
+std::optional<CallProblem> locate_inputs(const GrpcInferRequest& request, std::vector<GrpcInput>& inputs,
+                                         std::vector<GivenInput>& given, Call& call) {
+  std::string& converted = call.converted;
+  const bool raw = !request.raw.empty();
+  if (raw && request.raw.size() != request.inputs.size()) {
+    return invalid_request(fmt::format("expected {} raw inputs, got {}", request.inputs.size(), request.raw.size()));
+  }
+  inputs.resize(request.inputs.size());
   // Where each input ends in `converted`. An input that is used in place adds nothing, so its end equals its begin.
-  std::vector<std::size_t> ends;
-  for (const auto& input : request.inputs()) {
-    const auto datatype = parse_datatype(input.datatype());
-    if (raw && input.has_contents()) {
-      return CallProblem{CallStatus::invalid, fmt::format("input '{}' has both raw and typed contents", input.name())};
+  std::array<std::size_t, kGrpcTensorsMax> ends{};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    GrpcInput& input = inputs[i] = {};
+    if (auto problem = read_grpc_input(request.inputs[i], input)) return problem;
+    if (raw && input.has_contents) {
+      return invalid_request(fmt::format("input '{}' has both raw and typed contents", input.name));
     }
-    if (const auto problem = append_input(request, static_cast<int>(ends.size()), converted)) {
-      return CallProblem{CallStatus::invalid, fmt::format("input '{}': {}", input.name(), *problem)};
+    // An unknown datatype is reported when the inputs are compared with the model.
+    if (input.datatype && (!raw || *input.datatype == Datatype::bytes)) {
+      const auto bytes = raw ? std::optional(request.raw[i]) : std::nullopt;
+      if (auto problem = convert_input(input, request.inputs[i], bytes, call)) return problem;
     }
-    ends.push_back(converted.size());
-    given.push_back({input.name(),
-                     datatype,
-                     input.datatype(),
-                     input.shape().data(),
-                     static_cast<std::size_t>(input.shape_size()),
-                     {}});
+    ends[i] = converted.size();
   }
-  // The second pass: `converted` no longer moves.
-  for (std::size_t i = 0; i < given.size(); ++i) {
+  // The second pass: neither `converted` nor the shapes move any more.
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const GrpcInput& input = inputs[i];
     const std::size_t begin = i == 0 ? 0 : ends[i - 1];
-    const bool as_it_came = raw && given[i].datatype != Datatype::bytes;
-    given[i].data = as_it_came ? std::string_view(request.raw_input_contents(static_cast<int>(i)))
-                               : std::string_view(converted).substr(begin, ends[i] - begin);
+    const bool as_it_came = raw && input.datatype != Datatype::bytes;
+    given.push_back({input.name, input.datatype, input.datatype_name, input.shape.data(), input.rank,
+                     as_it_came ? request.raw[i] : std::string_view(converted).substr(begin, ends[i] - begin)});
   }
   return std::nullopt;
 }
@@ -184,68 +375,144 @@ void set_duration(inference::StatisticDuration* stat, std::uint64_t count, std::
 
 }  // namespace
 
-grpc::StatusCode code_of(CallStatus status) {
-  switch (status) {
-    case CallStatus::ok: return grpc::StatusCode::OK;
-    case CallStatus::invalid: return grpc::StatusCode::INVALID_ARGUMENT;
-    case CallStatus::not_found: return grpc::StatusCode::NOT_FOUND;
-    case CallStatus::refused: return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case CallStatus::unavailable: return grpc::StatusCode::UNAVAILABLE;
-    case CallStatus::failed: return grpc::StatusCode::INTERNAL;
-    case CallStatus::unsupported: return grpc::StatusCode::UNIMPLEMENTED;
-    case CallStatus::unauthenticated: return grpc::StatusCode::UNAUTHENTICATED;
-    case CallStatus::forbidden: return grpc::StatusCode::PERMISSION_DENIED;
-    case CallStatus::abandoned: return grpc::StatusCode::CANCELLED;
+std::optional<CallProblem> GrpcInferRequest::read(std::string_view message) {
+  model_name = model_version = id = {};
+  for (auto* list : {&parameters, &inputs, &outputs, &raw}) list->clear();
+  ProtoReader fields(message);
+  ProtoField field;
+  for (int count = 0; fields.next(field); ++count) {
+    if (count == kGrpcFieldsMax) return invalid_request("too many fields");
+    if (field.type != ProtoType::bytes) continue;
+    switch (field.number) {
+      case 1: model_name = field.bytes; break;
+      case 2: model_version = field.bytes; break;
+      case 3: id = field.bytes; break;
+      case 4:
+        if (parameters.size() == kGrpcParametersMax) return invalid_request("too many parameters");
+        parameters.push_back(field.bytes);
+        break;
+      case 5:
+        if (inputs.size() == kGrpcTensorsMax) return invalid_request("too many inputs");
+        inputs.push_back(field.bytes);
+        break;
+      case 6:
+        if (outputs.size() == kGrpcTensorsMax) return invalid_request("too many outputs");
+        outputs.push_back(field.bytes);
+        break;
+      case 7:
+        if (raw.size() == kGrpcTensorsMax) return invalid_request("too many inputs");
+        raw.push_back(field.bytes);
+        break;
+      default: break;
+    }
   }
-  return grpc::StatusCode::INTERNAL;
+  if (!fields.good() || !is_utf8(model_name) || !is_utf8(model_version) || !is_utf8(id)) return not_a_message();
+  return std::nullopt;
 }
 
 // The message is Triton's.
-CallProblem unknown_model(const std::string& name) {
+CallProblem model_not_found(const std::string& name) {
   return {CallStatus::not_found, fmt::format("Request for unknown model: '{}' is not found", name)};
 }
 
-// The steps are those of read_infer_request(). Outputs are always binary, since there is no JSON to put them into.
-std::optional<CallProblem> read_grpc_request(const inference::ModelInferRequest& request, const InferHeaders& headers,
-                                             Call& call) {
-  // An empty version means any. Every model has the one version kModelVersion.
-  const std::string& version = request.model_version();
-  if (call.model == nullptr || (!version.empty() && version != kModelVersion))
-    return unknown_model(request.model_name());
+// The steps are those of read_infer_request().
+std::optional<CallProblem> read_grpc_request(const GrpcInferRequest& request, const InferHeaders& headers, Call& call) {
+  if (call.model == nullptr || !has_version(request.model_version)) {
+    return model_not_found(std::string(request.model_name));
+  }
   std::optional<std::int64_t> input_size;
   if (auto problem = read_headers(headers, call, input_size)) return problem;
   if (auto problem = read_grpc_parameters(request, call, input_size)) return problem;
-  std::vector<GivenInput> given;
-  if (auto problem = locate_inputs(request, call.converted, given)) return problem;
+  // Kept from request to request, so that the usual one allocates nothing here.
+  thread_local std::vector<GrpcInput> inputs;
+  thread_local std::vector<GivenInput> given;
+  given.clear();
+  if (auto problem = locate_inputs(request, inputs, given, call)) return problem;
   if (auto problem = accept_inputs(given, input_size, call)) return problem;
   // As over HTTP, a request that names no outputs asks for all.
-  if (request.outputs_size() == 0) request_all_outputs(true, call);
-  for (const auto& output : request.outputs()) {
-    if (auto problem = request_output(output.name(), true, call)) return problem;
+  if (request.outputs.empty()) request_all_outputs(true, call);
+  for (const auto& output : request.outputs) {
+    if (auto problem = read_grpc_output(output, call)) return problem;
   }
   return std::nullopt;
 }
 
+// ---- Answers ----
+
 // The shape is that of the request: its own samples and extent, not those of the padded batch.
-void write_grpc_response(const Call& call, inference::ModelInferResponse& response) {
-  response.set_model_name(call.model->name);
-  response.set_model_version(std::string(kModelVersion));
-  response.set_id(call.id);
+GrpcAnswer::GrpcAnswer(const Call& call, bool on_stream) : on_stream_(on_stream) {
+  ProtoWriter head(head_);
+  head.text(1, call.model->name);
+  head.text(2, kModelVersion);
+  head.text(3, call.id);
+  // A client of streams learns by this parameter that no further answer to its request follows. As a map entry: the
+  // name, and an InferParameter that is true.
+  if (on_stream) head.bytes(4, std::string_view("\x0a\x15triton_final_response\x12\x02\x08\x01", 27));
+  std::string tensor;
+  std::string shape;
   for (const auto& output : call.outputs) {
     const TensorSpec& spec = call.model->signature.outputs[output.index];
-    auto* tensor = response.add_outputs();
-    tensor->set_name(spec.name);
-    tensor->set_datatype(std::string(to_string(spec.datatype)));
-    tensor->add_shape(call.samples);
-    for (const std::int64_t axis : spec.shape) tensor->add_shape(axis == kVariableAxis ? call.extent : axis);
+    tensor.clear();
+    shape.clear();
+    ProtoWriter axes(shape);
+    axes.varint(static_cast<std::uint64_t>(call.samples));
+    for (const std::int64_t axis : spec.shape) {
+      axes.varint(static_cast<std::uint64_t>(axis == kVariableAxis ? call.extent : axis));
+    }
+    ProtoWriter fields(tensor);
+    fields.text(1, spec.name);
+    fields.text(2, to_string(spec.datatype));
+    fields.text(3, shape);
+    head.bytes(5, tensor);
     const std::string_view raw = raw_output(call, output.index);
     // On the wire BYTES elements have their length in front and no padding.
     if (spec.datatype == Datatype::bytes) {
-      response.add_raw_output_contents(slots_to_wire(raw));
+      // Reserved for all, so that views of the strings stay valid.
+      if (converted_.empty()) converted_.reserve(call.outputs.size());
+      raw_.push_back(converted_.emplace_back(slots_to_wire(raw)));
     } else {
-      response.add_raw_output_contents(raw.data(), raw.size());
+      raw_.push_back(raw);
     }
   }
+}
+
+namespace {
+
+std::size_t varint_bytes(std::uint64_t value) {
+  std::size_t bytes = 1;
+  while (value >>= 7) ++bytes;
+  return bytes;
+}
+
+std::size_t field_bytes(std::size_t content) { return 1 + varint_bytes(content) + content; }
+
+}  // namespace
+
+std::size_t GrpcAnswer::bytes() const {
+  std::size_t all = head_.size();
+  for (const auto& raw : raw_) all += field_bytes(raw.size());
+  return on_stream_ ? field_bytes(all) : all;
+}
+
+void GrpcAnswer::append_to(std::string& out) const {
+  ProtoWriter fields(out);
+  if (on_stream_) {
+    std::size_t inner = head_.size();
+    for (const auto& raw : raw_) inner += field_bytes(raw.size());
+    fields.bytes_follow(2, inner);
+  }
+  out += head_;
+  for (const auto& raw : raw_) fields.bytes(6, raw);
+}
+
+std::string grpc_stream_problem(std::string_view id, std::string_view problem) {
+  std::string response;
+  ProtoWriter(response).text(3, id);
+  std::string out;
+  ProtoWriter fields(out);
+  fields.text(1, problem);
+  fields.bytes(2, response);
+  return out;
 }
 
 void write_metadata(const ServedModel& model, inference::ModelMetadataResponse& out) {
@@ -262,6 +529,10 @@ void write_config(const ServedModel& model, inference::ModelConfig& out) {
   out.set_backend("tangram");
   out.set_max_batch_size(model.samples_max);
   configure_tensors(model.signature.inputs, [&] { return out.add_input(); });
+  // A mask that is not given is made.
+  for (std::size_t i = 0; i < model.signature.inputs.size(); ++i) {
+    out.mutable_input(static_cast<int>(i))->set_optional(model.signature.inputs[i].mask);
+  }
   configure_tensors(model.signature.outputs, [&] { return out.add_output(); });
   // Only says that requests are batched: there are no settings.
   out.mutable_dynamic_batching();
@@ -298,21 +569,32 @@ void write_statistics(const ServedModel& model, const ServiceTally& tally, infer
 // Does what the server does with a message, without a server, for the fuzzer and tests.
 std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gateway& gateway,
                                             const std::function<void(Call&)>& accepted) {
-  inference::ModelInferRequest request;
-  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return CallProblem{CallStatus::invalid, "not a message of the protocol"};
-  }
+  GrpcInferRequest request;
   Call call;
-  call.model = gateway.find_model(request.model_name());
-  call.id = request.id();
+  if (auto problem = request.read(bytes)) return problem;
+  call.model = gateway.find_model(request.model_name);
+  call.id = request.id;
   if (auto problem = read_grpc_request(request, {}, call)) return problem;
+  // Another reader of the same message must understand the same, if it accepts it.
+  inference::ModelInferRequest other;
+  if (other.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    TANGRAM_CHECK(other.model_name() == call.model->name && other.id() == call.id, "both readers agree on the model");
+    TANGRAM_CHECK(static_cast<std::size_t>(other.inputs_size()) == request.inputs.size(), "and on the inputs");
+  }
   accepted(call);
-  inference::ModelInferResponse response;
-  write_grpc_response(call, response);
-  inference::ModelInferResponse again;
-  // Reading the response back proves that it is a valid message, whatever the request held.
-  TANGRAM_CHECK(again.ParseFromString(response.SerializeAsString()), "a response is a message of the protocol");
-  TANGRAM_CHECK(again.outputs_size() == static_cast<int>(call.outputs.size()), "every output that was asked for");
+  for (const bool on_stream : {false, true}) {
+    const GrpcAnswer answer(call, on_stream);
+    std::string message;
+    answer.append_to(message);
+    TANGRAM_CHECK(message.size() == answer.bytes(), "an answer is as long as was charged for it");
+    // Reading the response back proves that it is a valid message, whatever the request held.
+    inference::ModelInferResponse response;
+    inference::ModelStreamInferResponse streamed;
+    TANGRAM_CHECK(on_stream ? streamed.ParseFromString(message) : response.ParseFromString(message),
+                  "a response is a message of the protocol");
+    const auto& again = on_stream ? streamed.infer_response() : response;
+    TANGRAM_CHECK(again.outputs_size() == static_cast<int>(call.outputs.size()), "every output that was asked for");
+  }
   return std::nullopt;
 }
 

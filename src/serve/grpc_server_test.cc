@@ -5,129 +5,13 @@
 
 #ifdef TANGRAM_WITH_GRPC
 
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
-
-#include <atomic>
-#include <cstring>
-#include <thread>
-
 #include "core/bytes_slot.h"
-#include "health.grpc.pb.h"
-#include "host/event_loop.h"
-#include "inference.grpc.pb.h"
-#include "serve/test_deployment.h"
+#include "serve/test_grpc.h"
 
 namespace tangram::serve {
 namespace {
 
-// A server on a free port whose world runs on a thread of its own, with slices that answer at once.
-class GrpcServerTest : public testing::Test {
- protected:
-  GrpcServerTest()
-      : deployment_(test::deployment()),
-        models_(served_models(deployment_, test::workload(), "emulated")),
-        signatures_{&models_[0].signature},
-        gateway_(models_, {"1.2.3", false, nullptr}) {
-    LiveWorldConfig config;
-    config.make_executor = [this](SliceId, const sched::Place&, engines::ExecutorEvents&) {
-      return engines::make_emulated_executor(signatures_, {.time_scale = 0});
-    };
-    world_ = std::make_unique<LiveWorld>(deployment_, models_, std::move(config));
-    world_->inbox().set_waker([this] { loop_.wake(); });
-    thread_ = std::thread([this] {
-      while (!stopping_) {
-        loop_.wait(clock_, world_->next_due());
-        world_->step(clock_.now());
-      }
-    });
-    gateway_.set_ready(true);
-    auto made = make_grpc_server({.port = 0}, gateway_, *world_);
-    EXPECT_TRUE(made.ok());
-    server_ = std::move(*made);
-    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials());
-    stub_ = inference::GRPCInferenceService::NewStub(channel_);
-  }
-  ~GrpcServerTest() override {
-    server_.reset();
-    stopping_ = true;
-    loop_.wake();
-    thread_.join();
-  }
-
-  static inference::ModelInferRequest request(const std::vector<std::int64_t>& ids, bool raw) {
-    inference::ModelInferRequest r;
-    r.set_model_name("rank");
-    r.set_id("seven");
-    auto* input = r.add_inputs();
-    input->set_name("ids");
-    input->set_datatype("INT64");
-    input->add_shape(1);
-    input->add_shape(static_cast<std::int64_t>(ids.size()));
-    if (raw) {
-      r.add_raw_input_contents(ids.data(), ids.size() * sizeof(std::int64_t));
-    } else {
-      for (const auto id : ids) input->mutable_contents()->add_int64_contents(id);
-    }
-    return r;
-  }
-
-  // The bytes of the health service's answer, or its code.
-  std::string health(const std::string& name = "") {
-    grpc::health::v1::HealthCheckRequest question;
-    question.set_service(name);
-    grpc::health::v1::HealthCheckResponse answer;
-    grpc::ClientContext context;
-    const auto status = grpc::health::v1::Health::NewStub(channel_)->Check(&context, question, &answer);
-    return status.ok() ? answer.SerializeAsString() : "code " + std::to_string(status.error_code());
-  }
-
-  // The bytes of the answer to one question of the reflection service.
-  std::string reflection(const std::string& asked) {
-    constexpr char kMethod[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
-    grpc::GenericStub stub(channel_);
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    const auto stream = stub.PrepareCall(&context, kMethod, &queue);
-    const auto wait = [&] {
-      void* tag = nullptr;
-      bool ok = false;
-      return queue.Next(&tag, &ok) && ok;
-    };
-    grpc::Slice question(asked);
-    grpc::ByteBuffer answer;
-    grpc::Status status;
-    stream->StartCall(nullptr);
-    EXPECT_TRUE(wait());
-    stream->WriteLast(grpc::ByteBuffer(&question, 1), {}, nullptr);
-    EXPECT_TRUE(wait());
-    stream->Read(&answer, nullptr);
-    EXPECT_TRUE(wait());
-    stream->Finish(&status, nullptr);
-    EXPECT_TRUE(wait() && status.ok()) << status.error_message();
-    grpc::Slice bytes;
-    EXPECT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
-    return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
-  }
-
-  grpc::Status infer(const inference::ModelInferRequest& r, inference::ModelInferResponse* response) {
-    grpc::ClientContext context;
-    return stub_->ModelInfer(&context, r, response);
-  }
-
-  host::LiveClock clock_;
-  host::EventLoop loop_;
-  sched::Deployment deployment_;
-  std::vector<ServedModel> models_;
-  std::vector<const Signature*> signatures_;
-  Gateway gateway_;
-  std::unique_ptr<LiveWorld> world_;
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;
-  std::unique_ptr<GrpcServer> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
-};
+class GrpcServerTest : public test::GrpcFixture {};
 
 TEST_F(GrpcServerTest, TellsTheConfigurationOfAModel) {
   inference::ModelConfigRequest which;
@@ -297,7 +181,7 @@ TEST_F(GrpcServerTest, CountsAndListsAndUnloads) {
 // server says that every slice is ready.
 TEST_F(GrpcServerTest, AnswersTheUsualHealthCheck) {
   EXPECT_EQ(health(), std::string("\x08\x02", 2));
-  server_->set_serving(true);
+  set_serving(true);
   EXPECT_EQ(health(), std::string("\x08\x01", 2));
 }
 
@@ -317,7 +201,7 @@ TEST_F(GrpcServerTest, TellsThoseThatWatchItsHealth) {
   const auto watch = stub->Watch(&context, question);
   ASSERT_TRUE(watch->Read(&told));
   EXPECT_EQ(told.status(), HealthCheckResponse::NOT_SERVING);
-  server_->set_serving(true);
+  set_serving(true);
   ASSERT_TRUE(watch->Read(&told));
   EXPECT_EQ(told.status(), HealthCheckResponse::SERVING);
   {
@@ -326,7 +210,7 @@ TEST_F(GrpcServerTest, TellsThoseThatWatchItsHealth) {
     EXPECT_EQ(told.status(), HealthCheckResponse::SERVICE_UNKNOWN);
     other.TryCancel();
   }
-  server_->drain(std::chrono::hours(1));
+  drain();
   ASSERT_TRUE(watch->Read(&told));
   EXPECT_EQ(told.status(), HealthCheckResponse::NOT_SERVING);
   EXPECT_FALSE(watch->Read(&told));
@@ -343,20 +227,151 @@ TEST_F(GrpcServerTest, DescribesItsServicesByReflection) {
 
 // Without a call the connection ends; the next call makes another.
 TEST_F(GrpcServerTest, LetsConnectionsGoThatAskForNothing) {
-  auto made = make_grpc_server({.port = 0, .idle = std::chrono::milliseconds(50)}, gateway_, *world_);
-  ASSERT_TRUE(made.ok());
-  const auto channel =
-      grpc::CreateChannel("127.0.0.1:" + std::to_string((*made)->port()), grpc::InsecureChannelCredentials());
-  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  start({.idle = std::chrono::milliseconds(50)});
   const auto live = [&] {
     grpc::ClientContext context;
     inference::ServerLiveResponse response;
-    return stub->ServerLive(&context, {}, &response).ok();
+    return stub_->ServerLive(&context, {}, &response).ok();
   };
   const auto far_too_long = std::chrono::system_clock::now() + std::chrono::seconds(30);
   ASSERT_TRUE(live());
-  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, far_too_long));
+  EXPECT_TRUE(channel_->WaitForStateChange(GRPC_CHANNEL_READY, far_too_long));
   EXPECT_TRUE(live());
+}
+
+// Both versions of the service, and a symbol that is none of ours.
+TEST_F(GrpcServerTest, DescribesItselfByBothVersionsOfReflection) {
+  for (const char* version : {"v1alpha", "v1"}) {
+    EXPECT_THAT(reflection(std::string("\x3a\x00", 2), version),
+                testing::AllOf(testing::HasSubstr("inference.GRPCInferenceService"),
+                               testing::HasSubstr("grpc.reflection.v1.ServerReflection"),
+                               testing::HasSubstr("grpc.reflection.v1alpha.ServerReflection")));
+    EXPECT_THAT(reflection("\x22\x1binference.ModelInferRequest", version), testing::HasSubstr("raw_input_contents"));
+    EXPECT_THAT(reflection("\x22\x0fgoogle.protobuf", version), testing::HasSubstr("is not found"));
+  }
+}
+
+// Packed both ways, with an answer that is large enough to be packed: 128 places make 2 kB.
+TEST_F(GrpcServerTest, PacksAnswersToThosePackTheirQuestions) {
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_NONE}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    inference::ModelInferResponse packed, plain;
+    const auto asked = request(std::vector<std::int64_t>(100, 7), true);
+    const auto status = stub_->ModelInfer(&context, asked, &packed);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_TRUE(infer(asked, &plain).ok());
+    EXPECT_EQ(packed.raw_output_contents(1), plain.raw_output_contents(1));
+    const auto encoding = context.GetServerInitialMetadata().find("grpc-encoding");
+    EXPECT_EQ(encoding == context.GetServerInitialMetadata().end(), true);  // The library keeps it to itself.
+  }
+}
+
+// Eighty requests before the first answer is read: more than may be in flight, so some wait, and none is lost.
+TEST_F(GrpcServerTest, TakesManyRequestsOfAStreamBeforeTheFirstAnswer) {
+  grpc::ClientContext context;
+  auto stream = stub_->ModelStreamInfer(&context);
+  for (int i = 0; i < 80; ++i) {
+    auto asked = request({1, 2}, true);
+    asked.set_id(std::to_string(i));
+    ASSERT_TRUE(stream->Write(asked));
+  }
+  stream->WritesDone();
+  inference::ModelStreamInferResponse response;
+  for (int i = 0; i < 80; ++i) {
+    ASSERT_TRUE(stream->Read(&response)) << i;
+    EXPECT_EQ(response.error_message(), "");
+    EXPECT_EQ(response.infer_response().id(), std::to_string(i));
+    EXPECT_TRUE(response.infer_response().parameters().at("triton_final_response").bool_param());
+  }
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+// As Triton: with this field an error ends the stream with a status, instead of a message.
+TEST_F(GrpcServerTest, EndsAStreamWithAStatusForThoseWhoWantThat) {
+  grpc::ClientContext context;
+  context.AddMetadata("triton_grpc_error", "true");
+  auto stream = stub_->ModelStreamInfer(&context);
+  auto unknown = request({1}, true);
+  unknown.set_model_name("none");
+  ASSERT_TRUE(stream->Write(unknown));
+  inference::ModelStreamInferResponse response;
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcServerTest, KnowsOneVersionOfEachModel) {
+  inference::ModelReadyRequest ready;
+  ready.set_name("rank");
+  ready.set_version("9");
+  inference::ModelReadyResponse is_ready;
+  inference::ModelMetadataRequest metadata;
+  metadata.set_name("rank");
+  metadata.set_version("9");
+  inference::ModelMetadataResponse described;
+  inference::ModelStatisticsRequest statistics;
+  statistics.set_name("rank");
+  statistics.set_version("9");
+  inference::ModelStatisticsResponse counted;
+  grpc::ClientContext c1, c2, c3, c4;
+  ASSERT_TRUE(stub_->ModelReady(&c1, ready, &is_ready).ok());
+  EXPECT_FALSE(is_ready.ready());
+  EXPECT_EQ(stub_->ModelMetadata(&c2, metadata, &described).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(stub_->ModelStatistics(&c3, statistics, &counted).error_code(), grpc::StatusCode::NOT_FOUND);
+  metadata.set_version("1");
+  EXPECT_TRUE(stub_->ModelMetadata(&c4, metadata, &described).ok());
+}
+
+TEST_F(GrpcServerTest, ReadsAndChangesTheLevelOfTheLog) {
+  inference::LogSettingsRequest change;
+  (*change.mutable_settings())["log_verbose_level"].set_uint32_param(1);
+  inference::LogSettingsResponse settings;
+  grpc::ClientContext c1, c2, c3;
+  ASSERT_TRUE(stub_->LogSettings(&c1, change, &settings).ok());
+  EXPECT_EQ(settings.settings().at("level").string_param(), "requests");
+  EXPECT_EQ(settings.settings().at("log_verbose_level").uint32_param(), 1u);
+  EXPECT_TRUE(gateway_.log_requests());
+  change.clear_settings();
+  (*change.mutable_settings())["level"].set_string_param("loud");
+  const auto refused = stub_->LogSettings(&c2, change, &settings);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), testing::HasSubstr("loud"));
+  EXPECT_TRUE(stub_->LogSettings(&c3, {}, &settings).ok());
+}
+
+TEST_F(GrpcServerTest, RefusesToLoadWithFilesOfTheClient) {
+  inference::RepositoryModelLoadRequest load;
+  inference::RepositoryModelLoadResponse loaded;
+  load.set_model_name("rank");
+  (*load.mutable_parameters())["file:1/model.onnx"].set_bytes_param(std::string(200'000, 'x'));
+  grpc::ClientContext context;
+  const auto status = stub_->RepositoryModelLoad(&context, load, &loaded);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("file:1/model.onnx"));
+}
+
+// Methods that Triton has and this server has not are told apart from those that nobody has.
+TEST_F(GrpcServerTest, RefusesByNameWhatItDoesNotSupport) {
+  const auto status = [&](const std::string& method) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    const auto call = stub.PrepareUnaryCall(&context, "/inference.GRPCInferenceService/" + method, {}, &queue);
+    grpc::ByteBuffer answer;
+    grpc::Status found;
+    call->StartCall();
+    call->Finish(&answer, &found, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    EXPECT_EQ(found.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    return found.error_message();
+  };
+  EXPECT_EQ(status("SystemSharedMemoryRegister"), "shared memory is not supported");
+  EXPECT_EQ(status("CudaSharedMemoryStatus"), "shared memory is not supported");
+  EXPECT_THAT(status("TraceSetting"), testing::HasSubstr("trace settings are not supported"));
+  EXPECT_EQ(status("Nothing"), "unknown method /inference.GRPCInferenceService/Nothing");
 }
 
 // "ab" and "c" with their lengths before them, and the same as typed contents; the answer comes back the same way.
@@ -389,7 +404,7 @@ TEST(GrpcMessage, TakesBytesRawAndTyped) {
   for (const char* text : {"ab", "c"}) input->mutable_contents()->add_bytes_contents(text);
   EXPECT_FALSE(try_grpc_message(request.SerializeAsString(), gateway, check));
   EXPECT_EQ(accepted, 2);
-  input->mutable_contents()->add_bytes_contents(std::string(1021, 'x'));
+  input->mutable_contents()->set_bytes_contents(1, std::string(1021, 'x'));
   EXPECT_EQ(try_grpc_message(request.SerializeAsString(), gateway, check)->message,
             "input 'text': an element is longer than 1020 bytes");
   EXPECT_EQ(try_grpc_message("\xff", gateway, check)->message, "not a message of the protocol");

@@ -73,18 +73,19 @@ Result<Nothing> Listeners::open() {
     tls_.set(std::move(made));
   }
   for (int i = 0; i < config_.threads; ++i) {
-    host::EventLoop* its_loop = &loop_;
-    if (!one_thread()) its_loop = &io_.emplace_back(std::make_unique<IoThread>())->loop;
-    auto http =
-        std::make_unique<HttpServer>(*its_loop, clock_, gateway_, world_, limits_, shared_, large_, one_thread());
-    TANGRAM_RETURN_IF_ERROR(open_data(*http));
+    IoThread* io = one_thread() ? nullptr : io_.emplace_back(std::make_unique<IoThread>()).get();
+    host::EventLoop& its_loop = io == nullptr ? loop_ : io->loop;
+    Servers& servers = io == nullptr ? main_ : io->servers;
+    servers.http =
+        std::make_unique<HttpServer>(its_loop, clock_, gateway_, world_, limits_, shared_, large_, one_thread());
+    TANGRAM_RETURN_IF_ERROR(open_data(*servers.http));
     // The admin port is not shared, so one thread has it.
     if (i == 0) {
-      TANGRAM_RETURN_IF_ERROR(open_admin(*http));
+      TANGRAM_RETURN_IF_ERROR(open_admin(*servers.http));
     }
-    (one_thread() ? main_http_ : io_.back()->http) = std::move(http);
+    TANGRAM_RETURN_IF_ERROR(open_grpc(its_loop, servers));
   }
-  return open_grpc();
+  return Nothing{};
 }
 
 // The first server takes the configured port, where 0 means any free one; the others then share the port that it got.
@@ -109,19 +110,24 @@ Result<Nothing> Listeners::open_admin(HttpServer& http) {
 }
 
 // Limits that both protocols have are those of HTTP.
-Result<Nothing> Listeners::open_grpc() {
+Result<Nothing> Listeners::open_grpc(host::EventLoop& loop, Servers& servers) {
   if (!config_.grpc_port) return Nothing{};
-  GrpcConfig grpc;
-  grpc.address = config_.address;
-  grpc.port = *config_.grpc_port;
-  grpc.threads = config_.threads;
-  grpc.message_max = config_.limits.body_max;
-  grpc.head_max = config_.limits.head_max;
-  grpc.idle = config_.limits.idle;
-  grpc.tls = config_.security.tls;
-  grpc.clock = clock_;
-  TANGRAM_TRY(auto made, make_grpc_server(grpc, gateway_, world_));
-  grpc_ = std::move(made);
+  if (!has_grpc()) return Error{ErrorCode::unavailable, "this program was built without gRPC"};
+  GrpcLimits limits;
+  limits.head_max = config_.limits.head_max;
+  limits.message_max = config_.limits.body_max;
+  limits.connections_max = limits_.connections_max;
+  limits.unread_max = std::max(limits.unread_max, config_.limits.body_max);
+  limits.grace = config_.limits.grace;
+  limits.rate_min = config_.limits.rate_min;
+  limits.idle = config_.limits.idle;
+  limits.unread = config_.limits.unread;
+  TANGRAM_TRY(const auto socket,
+              host::listen_at(config_.address, grpc_port_ == 0 ? *config_.grpc_port : grpc_port_, !one_thread()));
+  grpc_port_ = host::port_of(socket);
+  const GrpcShared shared{clock_, gateway_, world_, gateway_.memory, shared_.peers, health_};
+  servers.grpc = make_grpc_server(loop, shared, limits, one_thread());
+  servers.grpc->listen(socket, tls_slot());
   return Nothing{};
 }
 
@@ -129,42 +135,64 @@ void Listeners::start() {
   for (auto& io : io_) io->thread = std::thread([this, &io] { run_io(*io); });
 }
 
-// Each thread notices the drain by itself, since an HttpServer belongs to its thread; drain() only wakes it.
+// Each thread notices the drain by itself, since its servers belong to it; drain() only wakes it.
 void Listeners::run_io(IoThread& io) {
   host::wake_promptly();
   bool draining = false;
   while (!stopping_) {
-    io.loop.wait(clock_, io.http->next_due());
+    io.loop.wait(clock_, io.servers.next_due());
     if (gateway_.draining() && !draining) {
       draining = true;
-      io.http->drain();
+      io.servers.drain();
     }
-    io.http->work(clock_.now());
+    io.servers.work(clock_.now());
   }
-  io.http->close_all();
+  io.servers.close_all();
 }
 
-void Listeners::set_tls(std::shared_ptr<const host::TlsContext> context, const host::TlsMaterial& material) {
-  tls_.set(std::move(context));
-  if (grpc_) grpc_->set_tls(material);
-}
-
-// Requires that the gateway already says that it drains: the I/O threads look there.
-void Listeners::drain(Duration grace) {
-  if (grpc_) grpc_->drain(grace);
-  if (main_http_) main_http_->drain();
+void Listeners::set_serving(bool serving) {
+  health_.serving = serving;
   for (auto& io : io_) io->loop.wake();
 }
 
-// The gRPC server joins its own threads. An I/O thread closes its connections before it ends.
+// Requires that the gateway already says that it drains: the I/O threads look there.
+void Listeners::drain() {
+  health_.ending = true;
+  main_.drain();
+  for (auto& io : io_) io->loop.wake();
+}
+
+// An I/O thread closes its connections before it ends.
 void Listeners::stop() {
   stopping_ = true;
   large_.stop();
-  grpc_.reset();
   for (auto& io : io_) {
     io->loop.wake();
     if (io->thread.joinable()) io->thread.join();
   }
+  main_.close_all();
+}
+
+// ---- The servers of one thread ----
+
+bool Listeners::Servers::work(TimePoint now) {
+  bool posted = http != nullptr && http->work(now);
+  if (grpc != nullptr && grpc->work(now)) posted = true;
+  return posted;
+}
+
+TimePoint Listeners::Servers::next_due() const {
+  return std::min(http == nullptr ? kTimeNever : http->next_due(), grpc == nullptr ? kTimeNever : grpc->next_due());
+}
+
+void Listeners::Servers::drain() {
+  if (http) http->drain();
+  if (grpc) grpc->drain();
+}
+
+void Listeners::Servers::close_all() {
+  if (http) http->close_all();
+  if (grpc) grpc->close_all();
 }
 
 }  // namespace tangram::serve

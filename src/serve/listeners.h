@@ -1,4 +1,4 @@
-// Everything that clients connect to: HTTP on one thread or several, the admin interface, gRPC.
+// Everything that clients connect to: HTTP and gRPC on one thread or several, the admin interface.
 //
 // With one I/O thread, the loop of the world also serves the sockets. With more, each has a thread, sockets and an
 // epoll loop of its own, and passes calls through the inbox of the world. The admin interface is on the first of them.
@@ -32,31 +32,38 @@ class Listeners {
   Result<Nothing> open();
   std::uint16_t http_port() const { return data_port_; }
   std::uint16_t admin_port() const { return admin_port_; }
-  std::uint16_t grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
+  std::uint16_t grpc_port() const { return grpc_port_; }
 
   // Starts the I/O threads, if there are any.
   void start();
   // Of the sockets that the loop of the world drives. True if calls were posted meanwhile.
-  bool work(TimePoint now) { return main_http_ != nullptr && main_http_->work(now); }
-  TimePoint next_due() const { return main_http_ == nullptr ? kTimeNever : main_http_->next_due(); }
+  bool work(TimePoint now) { return main_.work(now); }
+  TimePoint next_due() const { return main_.next_due(); }
 
   // What the health service of gRPC says.
-  void set_serving(bool serving) {
-    if (grpc_) grpc_->set_serving(serving);
-  }
+  void set_serving(bool serving);
   // Connections from now on use these certificates, where there were some at the start.
-  void set_tls(std::shared_ptr<const host::TlsContext> context, const host::TlsMaterial& material);
-  // Accepts no new connections; open ones end once they are answered, or after `grace`. Requires that the gateway
-  // drains.
-  void drain(Duration grace);
+  void set_tls(std::shared_ptr<const host::TlsContext> context) { tls_.set(std::move(context)); }
+  // Accepts no new connections; open ones end once they are answered. Requires that the gateway drains.
+  void drain();
   // Ends all threads and closes their connections.
   void stop();
 
  private:
+  // The servers of one thread.
+  struct Servers {
+    std::unique_ptr<HttpServer> http;  // Null: they are on other threads.
+    std::unique_ptr<GrpcServer> grpc;  // Null: no gRPC is served, or on other threads.
+
+    bool work(TimePoint now);
+    TimePoint next_due() const;
+    void drain();
+    void close_all();
+  };
   // An I/O thread with its loop and its sockets.
   struct IoThread {
     host::EventLoop loop;
-    std::unique_ptr<HttpServer> http;
+    Servers servers;
     std::thread thread;
   };
 
@@ -67,8 +74,8 @@ class Listeners {
   Result<Nothing> open_data(HttpServer& http);
   // Opens the admin port, and the admin socket where there is one.
   Result<Nothing> open_admin(HttpServer& http);
-  // Starts the gRPC server, if a port is configured.
-  Result<Nothing> open_grpc();
+  // Opens the gRPC port for one thread, if one is configured. Shared as the data port is.
+  Result<Nothing> open_grpc(host::EventLoop& loop, Servers& servers);
   // The body of an I/O thread.
   void run_io(IoThread& io);
 
@@ -80,10 +87,11 @@ class Listeners {
   Gateway& gateway_;
   LiveWorld& world_;
   host::TlsSlot tls_;
-  std::unique_ptr<HttpServer> main_http_;  // With one thread; else `io_` has them.
+  GrpcHealth health_;
+  Servers main_;  // With one thread; else `io_` has them.
   std::vector<std::unique_ptr<IoThread>> io_;
-  std::unique_ptr<GrpcServer> grpc_;
   std::uint16_t data_port_ = 0;
+  std::uint16_t grpc_port_ = 0;
   std::uint16_t admin_port_ = 0;
   bool admin_socket_open_ = false;
   std::atomic<bool> stopping_{false};

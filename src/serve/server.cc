@@ -374,7 +374,7 @@ void Server::begin_drain() {
   // answered.
   world_->begin_drain();
   if (training_ != nullptr) training_->end();
-  listeners_->drain(config_.exit_timeout);
+  listeners_->drain();
 }
 
 // Both conditions: an answer that is written but not sent still has an open connection.
@@ -462,7 +462,7 @@ Result<Nothing> Server::take_files(LiveWorld& world, const ReloadedFiles& files)
   if (files.remote_caller) executors_.set_remote_caller(*files.remote_caller);
   if (!files.security) return Nothing{};
   const Security& next = *files.security;
-  if (files.tls) listeners_->set_tls(files.tls, *next.tls);
+  if (files.tls) listeners_->set_tls(files.tls);
   // Access control cannot be switched on by a reload: connections decided at their start whether to ask.
   if (next.access && config_.security.access) gateway_->access.set(*next.access);
   log_.write(host::LogLine(host::LogLevel::info, "security_reloaded")

@@ -22,9 +22,8 @@
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
 #include "serve/memory_budget.h"
-#include "serve/node_hub.h"
-#include "serve/page_desk.h"
 #include "serve/node_config.h"
+#include "serve/page_desk.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
 

@@ -65,7 +65,7 @@ TEST(SliceRun, PadsInputsSideBySideAndCutsOutputsToSize) {
   EXPECT_EQ(longer.answer_ends, std::vector<std::size_t>{24});
 }
 
-struct NoEvents final : engines::ExecutorEvents {
+struct SilentEvents final : engines::ExecutorEvents {
   void on_done(SliceId, BatchId, std::string) override {}
   void on_lost(SliceId, std::string) override {}
   void on_restarted(SliceId, bool) override {}
@@ -74,7 +74,7 @@ struct NoEvents final : engines::ExecutorEvents {
 
 // The batch was given up and the slice runs another one: the late answer to the first ends nothing.
 TEST(SliceRuns, EndOnlyTheBatchThatTheSliceHolds) {
-  NoEvents events;
+  SilentEvents events;
   int made = 0;
   const ServedModel model = echo();
   const std::vector<const Signature*> signatures{&model.signature};

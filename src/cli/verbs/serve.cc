@@ -56,7 +56,7 @@ struct Options {
   std::string services;
   FollowingOptions following;
   LatencySource latency;
-  std::uint16_t grpc_port = serve::GrpcConfig().port;
+  std::uint16_t grpc_port = serve::kGrpcPort;
   bool no_grpc = false;
   std::vector<std::string> remotes;
   CallerOptions remote_caller;
