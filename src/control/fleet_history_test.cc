@@ -18,7 +18,7 @@ using sched::testing::FixtureConfig;
 
 // Two slices of one GPU, gpu-0/4g.20gb@0 and gpu-0/3g.20gb@4. One service, p99 within 50 ms, whose batches of one
 // take 10 ms on either.
-FixtureConfig two_slices() {
+FixtureConfig fleet_of_two_slices() {
   FixtureConfig cluster;
   cluster.layouts = {"4g@0 + 3g@4"};
   cluster.latency = {{"4g", {10ms}}, {"3g", {10ms}}, {"7g", {10ms}}};
@@ -85,7 +85,7 @@ class TinyFleet final : private sched::World {
   }
   TimePoint time() const { return now_; }
 
-  FixtureConfig cluster = two_slices();
+  FixtureConfig cluster = fleet_of_two_slices();
   FleetHistory history;
   std::string recording;
   std::unique_ptr<sched::RecordedScheduler> recorded;
