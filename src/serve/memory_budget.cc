@@ -111,6 +111,11 @@ bool Charge::move_to_group(MemoryAccount* group) {
   return true;
 }
 
+void Charge::leave_connection() {
+  if (places_.connection != nullptr) places_.connection->subtract(bytes_);
+  places_.connection = nullptr;
+}
+
 bool Charge::could_hold(std::uint64_t bytes) const {
   for (const MemoryAccount* account : {places_.connection, places_.group, places_.whole}) {
     if (account != nullptr && !account->could_hold(bytes)) return false;

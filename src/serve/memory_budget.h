@@ -83,6 +83,8 @@ class Charge {
   void release() { resize(0); }
   // Counts for this group from now on. False: it has no room, and nothing has changed.
   bool move_to_group(MemoryAccount* group);
+  // The connection has gone, and what was charged for it lives on: it counts for the group and the whole alone.
+  void leave_connection();
   // Whether so many bytes could be charged if nothing else were.
   bool could_hold(std::uint64_t bytes) const;
 

@@ -57,6 +57,17 @@ TEST(MemoryBudget, AChargeMovesFromTheStrangersToTheTenantOnlyIfThatHasRoom) {
   EXPECT_EQ(whole.used(), 60u);
 }
 
+TEST(MemoryBudget, AChargeThatLeavesItsConnectionCountsForTheOthersAlone) {
+  MemoryAccount connection(100);
+  MemoryAccount whole(1000);
+  Charge charge(MemoryPlaces{&connection, nullptr, &whole});
+  ASSERT_TRUE(charge.grow(60));
+  charge.leave_connection();
+  EXPECT_EQ(connection.used(), 0u);
+  EXPECT_TRUE(charge.grow(100));
+  EXPECT_EQ(whole.used(), 160u);
+}
+
 TEST(MemoryBudget, ANumberNearTheTopOfTheRangeIsRefusedAndDoesNotWrapAround) {
   MemoryAccount whole;
   Charge charge(MemoryPlaces{nullptr, nullptr, &whole});
