@@ -25,6 +25,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 
 #else
 
+#include <google/protobuf/stubs/logging.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -323,6 +324,9 @@ bool has_grpc() { return true; }
 
 std::unique_ptr<GrpcServer> make_grpc_server(host::EventLoop& loop, const GrpcShared& shared, const GrpcLimits& limits,
                                              bool same_thread) {
+  // Protobuf writes a line of its own for each text that is no UTF-8, so any stranger could fill the log, which holds
+  // lines of JSON. What matters comes back as a status.
+  google::protobuf::SetLogHandler(nullptr);
   return std::make_unique<GrpcServerImpl>(loop, shared, limits, same_thread);
 }
 
