@@ -205,7 +205,7 @@ endif()
 # src/<name>, or src/<folder>, becomes the library tangram_<name> (exported as tangram::<name>) and, when tests are on, the program
 # <name>_test. Files are found by their place, so that none falls out of the build unnoticed: *_test.cc are
 # tests, *_fuzz.cc are fuzz targets, cli/main.cc and worker/worker_main.cc are the programs, engines/torch is a shared object of its own
-# (TangramTorch.cmake), engines/remote a library of its own, the rest is the room.
+# (TangramTorch.cmake), engines/remote, adapters/slurm and adapters/kubernetes libraries of their own, the rest is the room.
 function(tangram_room name)
   cmake_parse_arguments(room "" "IN" "USES;LIBRARIES" ${ARGN})
   if(NOT room_IN)
@@ -214,6 +214,8 @@ function(tangram_room name)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room_IN}/*.cc)
   if(name STREQUAL "engines")
     list(FILTER files EXCLUDE REGEX "/engines/remote/")
+  elseif(name STREQUAL "adapters")
+    list(FILTER files EXCLUDE REGEX "/adapters/(slurm|kubernetes)/")
   endif()
   set(tests ${files})
   set(fuzzers ${files})
@@ -228,7 +230,7 @@ function(tangram_room name)
     add_library(tangram_${name} STATIC ${files})
     tangram_compile_options(tangram_${name})
     # What reads text from outside. Elsewhere it would lengthen the compilation by a fifth, and every comparison at run time.
-    if(TANGRAM_FUZZ AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve)$")
+    if(TANGRAM_FUZZ AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve|node)$")
       target_compile_options(tangram_${name} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
     if(TANGRAM_UNITY)

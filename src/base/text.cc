@@ -98,6 +98,12 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
       best = candidate;
     }
   }
+  // The beginning of a longer word is no slip, but as clear: h100 for h100-80gb.
+  constexpr std::size_t kBeginning = 3;
+  if (!best && typed.size() >= kBeginning) {
+    const auto longer = std::ranges::find_if(candidates, [&](const auto& c) { return lower(c).starts_with(typed); });
+    if (longer != candidates.end()) best = *longer;
+  }
   return best;
 }
 

@@ -112,6 +112,8 @@ TEST(Nearest, SuggestsWhatWasMeantOrNothing) {
   EXPECT_EQ(nearest("price_per_huor", keys), "price_per_hour");
   EXPECT_EQ(nearest("tpye", keys), "type");
   EXPECT_EQ(nearest("zebra", keys), std::nullopt);
+  EXPECT_EQ(nearest("pric", keys), "price_per_hour");
+  EXPECT_EQ(nearest("pr", keys), std::nullopt);
   EXPECT_EQ(nearest("count", {}), std::nullopt);
   EXPECT_EQ(nearest(std::string(101, 'c'), std::vector<std::string>{std::string(101, 'c')}), std::nullopt);
 }

@@ -3,6 +3,7 @@
 
 #include "cli/inputs.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <climits>
@@ -10,6 +11,7 @@
 #include <filesystem>
 
 #include "adapters/cpu_host/cpu_host.h"
+#include "cli/file_kind.h"
 #include "formats/fleet_file.h"
 #include "formats/workload_file.h"
 #include "host/files.h"
@@ -24,6 +26,18 @@ fs::path program_directory() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   return error ? fs::path() : program.parent_path();
+}
+
+// What is wrong with a file that was taken for `wanted`: if it is of another kind, that is all there is to say. Files
+// given in the wrong order are the usual reason.
+Error explain_kind(const Error& error, const formats::Source& source, FileKind wanted) {
+  const auto kind = detect_file_kind("", source.text);
+  if (!kind || *kind == wanted || error.code != ErrorCode::invalid) return error;
+  const bool swapped = (*kind == FileKind::fleet || *kind == FileKind::services) &&
+                       (wanted == FileKind::fleet || wanted == FileKind::services);
+  return {error.code,
+          fmt::format("{}: this is a {} file, and a {} file was expected here{}", source.name, to_string(*kind),
+                      to_string(wanted), swapped ? "; were FLEET and SERVICES swapped?" : "")};
 }
 
 }  // namespace
@@ -48,12 +62,16 @@ formats::ReadFile reader_beside(const std::string& path) {
 
 Result<Fleet> load_fleet(const std::string& path) {
   TANGRAM_TRY(const auto source, read_source(path));
-  return formats::parse_fleet(source, this_host());
+  auto fleet = formats::parse_fleet(source, this_host());
+  if (!fleet) return explain_kind(fleet.error(), source, FileKind::fleet);
+  return fleet;
 }
 
 Result<Workload> load_workload(const std::string& path) {
   TANGRAM_TRY(const auto source, read_source(path));
-  return formats::parse_workload(source, reader_beside(path));
+  auto workload = formats::parse_workload(source, reader_beside(path));
+  if (!workload) return explain_kind(workload.error(), source, FileKind::services);
+  return workload;
 }
 
 Result<lab::Scenario> load_scenario(const std::string& path) {

@@ -16,6 +16,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "cli/config.h"
 #include "cli/help.h"
 #include "cli/verbs/verbs.h"
 
@@ -192,6 +193,47 @@ void Program::take_rest(std::vector<std::string>& arguments) {
   }
 }
 
+// An option that the named verb does not have. What may be the value of another option is not looked at, nor what
+// follows `--`; the parser judges all other arguments.
+std::optional<std::string> Program::unknown_option(const std::vector<std::string>& arguments) const {
+  const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments.front());
+  if (verb == nullptr) return std::nullopt;
+  const CLI::App& parser = verb->arguments->parser();
+  // Verbs of verbs have options of their own.
+  if (!parser.get_subcommands([](const CLI::App*) { return true; }).empty()) return std::nullopt;
+  const std::vector<std::string> known = option_names(parser);
+  for (std::size_t i = 1; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with("--") || argument.size() < 4) continue;
+    const std::string name = argument.substr(0, argument.find('='));
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string& before = arguments[i - 1];
+    const CLI::Option* option = before.starts_with("-") ? parser.get_option_no_throw(before) : nullptr;
+    if (option != nullptr && option->get_items_expected_max() > 0) continue;
+    const auto near = text::nearest(name, known);
+    return fmt::format("tangram {}: unknown option {}{}\nSee tangram {} --help.", verb->info.name, name,
+                       near ? fmt::format("; did you mean {}?", *near) : "", verb->info.name);
+  }
+  return std::nullopt;
+}
+
+Result<Nothing> Program::add_configured(std::vector<std::string>& arguments) const {
+  const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments.front());
+  // These show or explain the configuration, and must work while it is wrong.
+  if (verb == nullptr || verb->info.name == "config" || verb->info.name == "help" || verb->info.name == "version") {
+    return Nothing{};
+  }
+  for (const auto& argument : arguments) {
+    if (argument == "--help" || argument == "-h") return Nothing{};
+  }
+  TANGRAM_TRY(const auto configuration, load_configuration());
+  const std::vector<std::string> known = option_names(verb->arguments->parser());
+  arguments = with_configuration(std::move(arguments), configuration, [&](const std::string& option) {
+    return std::ranges::find(known, option) != known.end();
+  });
+  return Nothing{};
+}
+
 // The only place where exceptions of CLI11 are caught; none leaves this function.
 ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   const auto settings = settings_from_environment();
@@ -199,6 +241,9 @@ ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   settings_ = *settings;
   take_rest(arguments);
   if (const auto wrong = unusable_number(arguments)) return session.fail({ErrorCode::invalid, *wrong});
+  // Before what is missing: a mistyped option is often the reason for it.
+  if (const auto unknown = unknown_option(arguments)) return session.fail({ErrorCode::invalid, *unknown});
+  if (const auto added = add_configured(arguments); !added) return session.fail(added.error());
   std::ranges::reverse(arguments);  // The parser takes them from the back.
   try {
     app_->parse(std::move(arguments));

@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,10 @@ class Program {
   void add_common_options(Arguments& arguments, const VerbInfo& info);
   // Moves what follows `--` to the verb that takes it, if it is the one that is named.
   void take_rest(std::vector<std::string>& arguments);
+  // An option that the named verb does not have, as a message; nothing: all are known, as far as can be seen.
+  std::optional<std::string> unknown_option(const std::vector<std::string>& arguments) const;
+  // Adds what the environment and tangram.yaml say to the arguments. Errors: tangram.yaml is wrong.
+  Result<Nothing> add_configured(std::vector<std::string>& arguments) const;
   // Settings of the environment, which the arguments may override.
   Result<Settings> settings_from_environment() const;
   // Requires a parse. Ensures that `session` has the form, quietness and colour that settings_ say.

@@ -133,10 +133,13 @@ Result<client::HttpQuestion> ServerOptions::question(std::string method, std::st
 
 // With a prefix the same options describe how a server calls other servers; the help then says so.
 void add_caller_options(Program& program, Arguments& verb, CallerOptions& options, const std::string& prefix) {
-  const bool remote = !prefix.empty();
+  const bool remote = prefix == "remote-";
   const auto name_of = [&](const char* name) { return fmt::format("--{}{}", prefix, name); };
   const auto help_of = [&](std::string help) {
-    if (remote) help = "With --remote: " + text::lower(help.substr(0, 1)) + help.substr(1);
+    if (!prefix.empty()) {
+      help = fmt::format("With --{}: {}{}", prefix.substr(0, prefix.size() - 1), text::lower(help.substr(0, 1)),
+                         help.substr(1));
+    }
     return help;
   };
   const auto file = [&](const char* name, std::string& path, const char* help) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "control/controller.h"
 #include "core/latency_model.h"
 #include "core/plan.h"
 #include "core/workload.h"
@@ -16,12 +17,17 @@ namespace tangram::cli {
 class LendingTables {
  public:
   void set(const Plan& plan, const Workload& workload, std::shared_ptr<const LatencyModel> latency);
-  // Certifies by simulation, which takes seconds. Empty: the deployment is not of this plan, so nothing may be lent.
-  std::vector<sched::ServiceNeeds> make(const sched::Deployment& deployment) const;
+  // The same for a plan of a server that follows its traffic: the rates and sizes are those that it was made for, by
+  // ServiceId. Copies nothing that is large.
+  void set(std::shared_ptr<const control::Standing> standing, const std::vector<Service>& services,
+           std::shared_ptr<const LatencyModel> latency);
+  // Certifies by simulation, which takes seconds. Nothing may be lent where the plan cannot be compiled.
+  sched::LendingPlan make() const;
 
  private:
   struct Served {
     Plan plan;
+    std::shared_ptr<const control::Standing> standing;  // Instead of `plan`, unless it is null.
     Workload workload;
     std::shared_ptr<const LatencyModel> latency;
   };

@@ -258,17 +258,23 @@ void Replanner::avoid_lost(Plan& target) const {
   }
 }
 
+Service steady_service(const Service& service, const ServiceDemand& demand) {
+  Service steady = service;
+  const std::int64_t longest = largest_size(steady);
+  steady.traffic = traffic_at(service, demand.rate_per_s, plan::Rule::certified);
+  steady.size_drift.reset();
+  steady.input_size = histogram_of(demand.mix, longest);
+  return steady;
+}
+
 plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) const {
   plan::Problem problem = problem_;
   problem.fleet = fleet_left();
   problem.workload.services.clear();
   for (std::size_t s = 0; s < demand.size(); ++s) {
     if (removed_[s]) continue;
-    Service& service = problem.workload.services.emplace_back(services()[s]);
-    const std::int64_t longest = largest_size(service);
-    service.traffic = traffic_at(service, demand[s].rate_per_s, problem.options.rule);
-    service.size_drift.reset();
-    service.input_size = histogram_of(demand[s].mix, longest);
+    Service& service = problem.workload.services.emplace_back(steady_service(services()[s], demand[s]));
+    service.traffic = traffic_at(services()[s], demand[s].rate_per_s, problem.options.rule);
   }
   return problem;
 }

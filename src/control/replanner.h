@@ -42,6 +42,10 @@ bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDi
 // there before the old one goes. What finds no room is left in place.
 void place_elsewhere(const plan::Difference& difference, const Fleet& fleet, const std::string& device, Plan& target);
 
+// The service as it is planned for at this demand, for those who certify something of the plan. Traffic that has bursts
+// keeps its shape and its mean rate.
+Service steady_service(const Service& service, const ServiceDemand& demand);
+
 struct NewPlan {
   plan::PlanAnswer answer;
   sched::Deployment deployment;

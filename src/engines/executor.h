@@ -28,6 +28,7 @@ struct BatchJob {
   Duration expected{};  // What the latency model says it takes, once its model is loaded.
   bool cold = false;    // Its model is not loaded: it is loaded first.
   Duration load{};      // How long that takes, where it is known.
+  Duration remaining{};  // Until nobody wants its answers any more; zero: not known.
 };
 
 // The tensors of a batch in the order of the signature, samples first, row-major. The caller writes the inputs before
@@ -49,6 +50,9 @@ class ExecutorEvents {
   virtual void on_lost(SliceId slice, std::string reason) = 0;
   // The answer to a restart that returned false.
   virtual void on_restarted(SliceId slice, bool ok) = 0;
+  // Said just before the on_done of a batch that ran elsewhere: how long it took there. The rest of the time since its
+  // start was the way there and back.
+  virtual void on_ran(SliceId /*slice*/, Duration /*ran*/) {}
   // Said just before the on_done or on_lost of a batch that nobody was able to take: the requests did nothing wrong,
   // and may be sent again after this time.
   virtual void on_rejected_upstream(SliceId /*slice*/, Duration /*retry_after*/) {}

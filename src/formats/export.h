@@ -23,6 +23,10 @@ struct ExportOptions {
   std::map<std::string, std::string> boards;  // Slurm: what slurmd prints before the MIG profile, by device type.
   std::string image = "tritonserver";         // Kubernetes: the container that serves the models of a slice.
   std::string name_space;                     // Kubernetes: of the Deployments; the current one where it is empty.
+  // Kubernetes: the PersistentVolumeClaim with the models, mounted at /models; empty: none.
+  std::string models_claim = "tangram-models";
+  std::vector<std::string> arguments;         // Kubernetes: of the container; empty: those of a Triton server.
+  bool gateway = false;                       // Kubernetes: the gateway and the controller instead of servers.
   std::string backend;                        // Triton: the backend of all models; found by Triton where it is empty.
 };
 

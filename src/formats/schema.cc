@@ -31,6 +31,7 @@ constexpr File kFiles[] = {
     {"jobs", job_shape, "jobs.csv", "CSV"},       {"training", training_shape, "training.csv", "CSV"},
     {"recuts", recut_shape, "recuts.csv", "CSV"}, {"access", access_shape, "access.yaml", "YAML"},
     {"training-job", training_job_shape, "job.yaml", "YAML"},
+    {"config", config_shape, "tangram.yaml", "YAML"},
 };
 
 Node map_node() {

@@ -1,5 +1,8 @@
 #include "host/descriptor.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cerrno>
 
 namespace tangram::host {
@@ -22,6 +25,15 @@ int write_all(int descriptor, std::string_view content) {
     content.remove_prefix(static_cast<std::size_t>(count));
   }
   return 0;
+}
+
+std::uint64_t raise_descriptor_limit(std::uint64_t wanted) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::max<rlim_t>(before, std::min<rlim_t>(wanted, limit.rlim_max));
+  if (limit.rlim_cur != before && setrlimit(RLIMIT_NOFILE, &limit) != 0) return before;
+  return limit.rlim_cur;
 }
 
 }  // namespace tangram::host

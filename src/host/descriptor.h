@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -35,5 +36,9 @@ class Descriptor {
 
 // Writes all of `content`, however many calls that takes. Zero, or the errno of the write that failed.
 int write_all(int descriptor, std::string_view content);
+
+// Raises the number of descriptors that this process may have open towards `wanted`, as far as the hard limit permits,
+// and returns how many that are. Never lowers it.
+std::uint64_t raise_descriptor_limit(std::uint64_t wanted);
 
 }  // namespace tangram::host

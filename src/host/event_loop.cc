@@ -109,7 +109,7 @@ int EventLoop::wait_exactly(Duration longest) {
   return epoll_wait(epoll_.get(), events.data(), kEventsMax, static_cast<int>(milliseconds.count()));
 }
 
-void EventLoop::wait(const LiveClock& clock, TimePoint until) {
+int EventLoop::wait(const LiveClock& clock, TimePoint until) {
   Duration longest = Duration::max();
   if (until != kTimeNever) longest = std::max(Duration::zero(), until - clock.now());
   const int count = wait_exactly(longest);
@@ -130,6 +130,7 @@ void EventLoop::wait(const LiveClock& clock, TimePoint until) {
   }
   delivering_ = false;
   removed_.clear();
+  return std::max(count, 0);
 }
 
 }  // namespace tangram::host

@@ -42,7 +42,8 @@ class EventLoop {
   void remove(int descriptor, Readiness* handler);
 
   // Waits until a descriptor is ready, but at most until `until`, and calls the handlers. kTimeNever sets no limit.
-  void wait(const LiveClock& clock, TimePoint until);
+  // Returns how many events there were.
+  int wait(const LiveClock& clock, TimePoint until);
   // Any thread, and signal handlers: ends a wait() that is under way, or the next one.
   void wake();
   // True while wait() calls handlers. Only for the thread that waits.

@@ -7,12 +7,15 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 
 #include "base/json_reader.h"
 
@@ -20,6 +23,15 @@ namespace tangram::host {
 namespace {
 
 constexpr std::array<std::string_view, 4> kLevelNames{"error", "warning", "info", "requests"};
+
+// How often a writer that nobody reads looks whether it is to stop, and how long it then still waits.
+constexpr int kLookEveryMs = 100;
+constexpr int kLastWordsMs = 500;
+
+bool is_no_file(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode);
+}
 
 }  // namespace
 
@@ -31,7 +43,8 @@ std::optional<LogLevel> parse_log_level(std::string_view name) {
   return static_cast<LogLevel>(found - kLevelNames.begin());
 }
 
-LogWriter::LogWriter(int descriptor) : descriptor_(descriptor), thread_([this] { run(); }) {}
+LogWriter::LogWriter(int descriptor)
+    : descriptor_(descriptor), may_block_(is_no_file(descriptor)), thread_([this] { run(); }) {}
 
 LogWriter::~LogWriter() {
   {
@@ -60,7 +73,32 @@ void LogWriter::write(LogLine& line) {
   if (line.level() <= level()) write(line.done());
 }
 
-// Ends only when the writer is stopping and the buffer is empty, so that the last lines before an exit are written.
+// A pipe or socket that can be written takes PIPE_BUF bytes without blocking, so longer texts go in such pieces: a
+// thread that blocked in write(2) could not be ended before somebody reads.
+bool LogWriter::write_out(std::string_view text) {
+  int waited_ms = 0;
+  while (!text.empty()) {
+    if (may_block_) {
+      pollfd ready{descriptor_, POLLOUT, 0};
+      const int found = poll(&ready, 1, kLookEveryMs);
+      if (found < 0 && errno == EINTR) continue;
+      if (found == 0) {
+        const MutexLock lock(mutex_);
+        waited_ms = stopping_ ? waited_ms + kLookEveryMs : 0;
+        if (waited_ms >= kLastWordsMs) return false;
+        continue;
+      }
+    }
+    const std::size_t piece = may_block_ ? std::min<std::size_t>(text.size(), PIPE_BUF) : text.size();
+    const ssize_t written = ::write(descriptor_, text.data(), piece);
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// Ends only when the writer is stopping and the buffer is empty, so that the last lines before an exit are written,
+// unless nobody reads them.
 void LogWriter::run() {
   const MutexLock lock(mutex_);
   std::string taken;
@@ -79,14 +117,10 @@ void LogWriter::run() {
     // write(2) may block for as long as the reader of a pipe pleases. Without the mutex, request threads can still
     // append.
     mutex_.unlock();
-    std::string_view rest = taken;
-    while (!rest.empty()) {
-      const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
-      // The rest is lost: there is no other place to report that the log cannot be written.
-      if (written < 0 && errno != EINTR) break;
-      if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-    }
+    // What is not written is lost: there is no other place to report that the log cannot be written.
+    const bool all = write_out(taken);
     mutex_.lock();
+    if (!all && stopping_) return;
   }
 }
 

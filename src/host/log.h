@@ -20,7 +20,8 @@ std::optional<LogLevel> parse_log_level(std::string_view name);
 class LogLine;
 
 // Writes lines to a descriptor from its own thread, so that a full pipe does not block the threads that log. Lines that
-// do not fit into the buffer are dropped and counted.
+// do not fit into the buffer are dropped and counted. Half a second after its end begins, lines that nobody reads are
+// lost.
 class LogWriter {
  public:
   static constexpr std::size_t kBufferMax = 4 << 20;
@@ -42,8 +43,11 @@ class LogWriter {
  private:
   // The writing thread. Returns once stopping_ is set and the buffer is written.
   void run();
+  // False: it cannot be written, or the writer is to stop and nobody reads.
+  bool write_out(std::string_view text) EXCLUDES(mutex_);
 
   int descriptor_;
+  const bool may_block_;  // It is no file: a pipe, a terminal.
   std::atomic<LogLevel> level_{LogLevel::info};
   Mutex mutex_;
   CondVar changed_;  // With mutex_: there is something to write, or the writer is to stop.

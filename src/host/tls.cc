@@ -218,6 +218,16 @@ void append_text(const ASN1_STRING* text, std::vector<std::string>& names) {
   if (name.find('\0') == std::string::npos) names.push_back(std::move(name));
 }
 
+std::string fingerprint_of(const X509* certificate) {
+  std::array<std::uint8_t, 32> digest{};
+  unsigned int length = 0;
+  TANGRAM_CHECK(X509_digest(certificate, EVP_sha256(), digest.data(), &length) == 1 && length == digest.size(),
+                "SHA-256 is always there");
+  std::string text;
+  for (const std::uint8_t byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
 // The common name first, then the DNS names. Other kinds of alternative names (addresses, URIs, mail) are left out.
 std::vector<std::string> names_in(X509* certificate) {
   std::vector<std::string> names;
@@ -239,6 +249,9 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMateri
   OwnedContext context = new_context(TLS_server_method());
   TANGRAM_RETURN_IF_ERROR(use_own(context.get(), material));
   SSL_CTX_set_options(context.get(), SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // Of TLS 1.2, only what keeps old recordings secret and authenticates what it encrypts; OpenSSL's default still
+  // offers CBC with SHA-1. TLS 1.3 has no others.
+  TANGRAM_CHECK(SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20") == 1, "OpenSSL knows these");
   SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
   // OpenSSL refuses to resume a session of a client with a certificate unless the server has set a session id context.
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("tangram"), 7);
@@ -261,6 +274,28 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_client(const TlsMateri
     return trusted.error();
   }
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  return std::shared_ptr<const TlsContext>(new TlsContext(context.release()));
+}
+
+namespace {
+
+// Every certificate passes: the caller compares its fingerprint.
+int pass_any(int, X509_STORE_CTX* store) {
+  X509_STORE_CTX_set_error(store, X509_V_OK);  // Or a later failure would be explained by it.
+  return 1;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::for_pinned(TlsSide side, const TlsMaterial& material) {
+  OwnedContext context = new_context(side == TlsSide::server ? TLS_server_method() : TLS_client_method());
+  TANGRAM_RETURN_IF_ERROR(use_own(context.get(), material));
+  // Both ends are ours. In 1.3 a client's certificate is proved before the server reads its first byte.
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, pass_any);
+  // Resumed connections would skip the certificates.
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context.get(), 0);
   return std::shared_ptr<const TlsContext>(new TlsContext(context.release()));
 }
 
@@ -370,6 +405,11 @@ std::vector<std::string> TlsStream::peer_names() const {
   return names_in(shown.get());
 }
 
+std::string TlsStream::peer_fingerprint() const {
+  const OwnedX509 shown(SSL_get1_peer_certificate(ssl_));
+  return shown ? fingerprint_of(shown.get()) : std::string();
+}
+
 ssize_t bytes_moved(const TlsStream::Moved& moved) {
   switch (moved.status) {
     case TlsStream::Status::done: return static_cast<ssize_t>(moved.bytes);
@@ -380,6 +420,51 @@ ssize_t bytes_moved(const TlsStream::Moved& moved) {
   }
   errno = EPROTO;
   return -1;
+}
+
+std::string certificate_fingerprint(const std::string& pem) {
+  const OwnedX509 certificate(PEM_read_bio_X509(text_bio(pem).get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  return certificate ? fingerprint_of(certificate.get()) : std::string();
+}
+
+namespace {
+
+// What a BIO in memory holds.
+std::string text_in(const OwnedBio& bio) {
+  char* bytes = nullptr;
+  const long length = BIO_get_mem_data(bio.get(), &bytes);
+  return {bytes, static_cast<std::size_t>(length)};
+}
+
+}  // namespace
+
+// No field but the key matters to those who pin it; name and dates are for people who look at it.
+TlsMaterial make_certificate(const std::string& name) {
+  constexpr long kYears10 = 10L * 365 * 86'400;
+  const OwnedKey key(EVP_EC_gen("P-256"));
+  const OwnedX509 made(X509_new());
+  TANGRAM_CHECK(key && made, "OpenSSL makes a key");
+  std::uint8_t serial[8];
+  fill_with_secrets(serial, sizeof serial);
+  std::uint64_t number = 0;
+  std::memcpy(&number, serial, sizeof number);
+  ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()), number >> 1);
+  X509_set_version(made.get(), X509_VERSION_3);
+  X509_gmtime_adj(X509_getm_notBefore(made.get()), -86'400);
+  X509_gmtime_adj(X509_getm_notAfter(made.get()), kYears10);
+  const std::string common = name.substr(0, 60);  // The standard allows 64.
+  X509_NAME* subject = X509_get_subject_name(made.get());
+  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(common.c_str()), -1,
+                             -1, 0);
+  X509_set_issuer_name(made.get(), subject);
+  X509_set_pubkey(made.get(), key.get());
+  TANGRAM_CHECK(X509_sign(made.get(), key.get(), EVP_sha256()) != 0, "OpenSSL signs");
+  const OwnedBio certificate(BIO_new(BIO_s_mem()));
+  const OwnedBio secret(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509(certificate.get(), made.get());
+  PEM_write_bio_PrivateKey(secret.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  return {text_in(certificate), text_in(secret), ""};
 }
 
 std::vector<std::string> certificate_names(const std::string& pem) {

@@ -33,12 +33,19 @@ struct TlsMaterial {
   std::string authorities_file = {};
 };
 
+// Who begins a handshake, and who answers it.
+enum class TlsSide : std::uint8_t { client, server };
+
 // Certificates and keys ready for use, by any number of streams on any thread.
 class TlsContext {
  public:
   // The error says which of the three cannot be used, in which file, and why.
   static Result<std::shared_ptr<const TlsContext>> for_server(const TlsMaterial& material);
   static Result<std::shared_ptr<const TlsContext>> for_client(const TlsMaterial& material);
+  // For peers that know each other by the fingerprints of certificates that they made themselves: TLS 1.3 only, both
+  // sides show a certificate, and neither is judged here. The caller compares TlsStream::peer_fingerprint() before it
+  // sends a secret or believes a byte.
+  static Result<std::shared_ptr<const TlsContext>> for_pinned(TlsSide side, const TlsMaterial& material);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -109,6 +116,8 @@ class TlsStream {
   const std::string& why() const { return why_; }
   // Common name and DNS names of the certificate that the other side has shown and that was found good.
   std::vector<std::string> peer_names() const;
+  // SHA-256 of the certificate that the other side has shown, good or not, in 64 hexadecimal digits; empty: none yet.
+  std::string peer_fingerprint() const;
 
   // Whether calls may block on the socket, within its time limits. Without it they never block, even on a blocking
   // socket.
@@ -140,6 +149,12 @@ ssize_t bytes_moved(const TlsStream::Moved& moved);
 
 // Common name and DNS names of a certificate in PEM, good or not.
 std::vector<std::string> certificate_names(const std::string& pem);
+
+// SHA-256 of the first certificate of a PEM text, in 64 hexadecimal digits, as TlsStream::peer_fingerprint() says it;
+// empty if there is none.
+std::string certificate_fingerprint(const std::string& pem);
+// A new key (P-256) and a certificate for it that it has signed itself, for those who pin it.
+TlsMaterial make_certificate(const std::string& name);
 
 // SHA-256 of the two parts one after the other.
 void sha256(std::string_view first, std::string_view second, std::uint8_t* digest);

@@ -74,6 +74,9 @@ class SimulatedCertifier final : public plan::Certifier {
     double samples_mean = 1;
     Service bare;  // Without its traffic.
   };
+  // The service without its traffic, which a long trace would make large. What is known of a service serves all that
+  // behave alike, so name, weights and tensors are its own.
+  Service bare(const Service& service);
   const KnownService& known_service(const Service& service, const std::string& key);
   // The compiled run times of one replica group on the buckets `edges`, made once for equal groups. A bucket that the
   // group does not serve has batch_max 0.

@@ -3,7 +3,7 @@
 // Whose rate is steady (Poisson, constant, closed loops) is judged in one run of all services. A service whose rate
 // varies is judged with the pieces of its own traffic that TrafficDesign chooses; a piece lasts seconds, in which a
 // neighbour's day or burst hardly moves. So while it is judged, its neighbours have the rate of their busiest time all
-// along; that of a trace is one at which random arrivals come as close together as its requests do at times, and they
+// along; that of a trace is one at which random arrivals come as close together, and bring as much work, as its requests do at times, and they
 // are drawn at random (its own requests come as recorded while it is judged itself). That is never too kind, it needs no knowledge of how the busy times of services coincide, and for the long
 // tail that shares slices it costs little.
 //
@@ -13,7 +13,7 @@
 //
 // A service with one request in a minute would take a simulated day to be judged. Its rate is raised in the simulation,
 // by a share of all requests and of all work that hardly matters: more load than described is on the safe side, too.
-// The share of the work counts for a seldom service whose runs are long: each of its requests may make neighbours late.
+// Constant rates are not raised: which of their requests come together depends on the rates to the last digit. The share of the work counts for a seldom service whose runs are long: each of its requests may make neighbours late.
 
 #include <fmt/format.h>
 
@@ -71,13 +71,21 @@ Service at_rate(const Service& service, const std::vector<plan::SizeShare>& size
   return steady;
 }
 
+// The first service that runs the same copy and has the same tensors, so that their requests may share batches. Neither
+// is part of content_key().
+std::size_t first_that_batches_with(std::span<const Service> services, std::size_t at) {
+  std::size_t first = 0;
+  while (!same_weights(services[first], services[at]) || services[first].signature() != services[at].signature()) {
+    ++first;
+  }
+  return first;
+}
+
 std::string key_of(std::span<const Service> services, std::span<const plan::SharedGroup> groups, bool confirm) {
   std::string key = confirm ? "confirm" : "look";
   // Which services run the same copy, by the first of them: names of weights do not matter.
   for (std::size_t i = 0; i < services.size(); ++i) {
-    std::size_t first = 0;
-    while (!same_weights(services[first], services[i])) ++first;
-    key += fmt::format("#{}|{}", content_key(services[i]), first);
+    key += fmt::format("#{}|{}", content_key(services[i]), first_that_batches_with(services, i));
   }
   for (const auto& group : groups) {
     key += fmt::format("|{}/{}*{}", group.device_type, group.mig_profile, group.count);
@@ -113,7 +121,7 @@ Reduced reduce(std::span<const Service> services, std::span<const plan::SharedGr
     if (poisson != nullptr) {
       Service at_one = services[i];
       at_one.traffic = PoissonTraffic{1};
-      key = content_key(at_one) + "|" + services[i].weights;
+      key = fmt::format("{}|{}", content_key(at_one), first_that_batches_with(services, i));
       for (const auto& group : groups) {
         const auto own = std::ranges::find(group.replicas, services[i].name, &Replica::service);
         key += own == group.replicas.end() ? "|-" : fmt::format("|{}", own->processes);
@@ -180,6 +188,14 @@ bool SimulatedCertifier::loads_known(std::span<const Service> services,
   return true;
 }
 
+Service SimulatedCertifier::bare(const Service& service) {
+  Service result = known_service(service, content_key(service)).bare;
+  result.name = service.name;
+  result.weights = service.weights;
+  result.tensors = service.tensors;
+  return result;
+}
+
 sched::Deployment SimulatedCertifier::deploy_together(std::span<const Service> services,
                                                       std::span<const plan::SharedGroup> groups) {
   sched::Deployment deployment;
@@ -225,7 +241,7 @@ sched::Deployment SimulatedCertifier::deploy_together(std::span<const Service> s
     }
   }
   Workload workload;
-  for (const auto& service : services) workload.services.push_back(known_service(service, content_key(service)).bare);
+  for (const auto& service : services) workload.services.push_back(bare(service));
   sched::link(workload, deployment);
   return deployment;
 }
@@ -268,8 +284,8 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
     const KnownService& known = known_service(services[i], content_key(services[i]));
     powers.push_back(power_of(together.deployment, ServiceId(i), known.sizes, known.samples_mean));
     powers.back().request_s += load_s(together.deployment, ServiceId(i));
-    rate_all += plan::neighbour_rate_per_s(services[i]);
-    work_all += plan::neighbour_rate_per_s(services[i]) * powers.back().request_s;
+    rate_all += plan::neighbour_load_per_s(services[i]);
+    work_all += plan::neighbour_load_per_s(services[i]) * powers.back().request_s;
   }
   const double raised = (confirm ? kRaisedConfirm : kRaisedLook) / static_cast<double>(services.size());
   double load = 0;
@@ -277,7 +293,9 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
   for (std::uint32_t i = 0; i < services.size(); ++i) {
     const KnownService& known = known_service(services[i], content_key(services[i]));
     const double least = raised * std::min(rate_all, work_all / std::max(powers[i].request_s, 1e-9));
-    rates.push_back(std::max(least, plan::neighbour_rate_per_s(services[i])));
+    const double own = plan::neighbour_load_per_s(services[i]);
+    // Constant rates meet each other in the same way for ever, which a raised one would not.
+    rates.push_back(std::holds_alternative<ConstantTraffic>(services[i].traffic) ? own : std::max(least, own));
     load += rates.back() * powers[i].request_s;
     together.workload.services.push_back(at_rate(services[i], known.sizes, rates.back()));
   }
@@ -327,7 +345,7 @@ bool SimulatedCertifier::judge(Together& together, std::span<const std::size_t> 
     Workload workload = together.workload;
     if (!is_steady(together.services[longest])) {
       const Service& asked = together.services[longest];
-      workload.services[longest] = known_service(asked, content_key(asked)).bare;
+      workload.services[longest] = bare(asked);
     }
     workload.services[longest].traffic = std::move(run.traffic);
     for (std::size_t i = 0; i < workload.services.size(); ++i) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,6 +109,33 @@ TEST(CertifyTogether, CountsTheLoadOfAModelOnDemand) {
   const auto short_of_time = ask(services, group)[1];
   EXPECT_FALSE(short_of_time.holds);
   EXPECT_LT(short_of_time.attainment, 0.1);
+}
+
+// Thirty fine-tunes of one network, alike in all but their weights, each loaded on demand. A request comes every 30 ms
+// and nearly always for weights that are not there: it takes 50 ms to load and 5 ms to run, so the slice cannot keep
+// up. Taken for one copy they would be loaded once and run in 5 ms.
+TEST(CertifyTogether, TellsFineTunesWithEqualTrafficApart) {
+  std::vector<Service> services;
+  for (int i = 0; i < 30; ++i) services.push_back(service_of(fmt::format("tune{}", i), "fast", 1.1, 400ms));
+  auto group = shared(services, 1, 8);
+  for (auto& replica : group.replicas) replica.load = ReplicaLoad::on_demand;
+  const auto verdicts = ask(services, group);
+  EXPECT_FALSE(verdicts[0].holds);
+  EXPECT_LT(verdicts[0].attainment, 0.9);
+}
+
+// Two services send once a second and in step: 60 ms of one, then 5 ms of the other, which has 30 ms and is always late.
+// Their neighbour sends so much more that a seldom service of random arrivals would be judged at 1.02/s; at such a rate
+// the two would meet in one second out of ten, and three quarters in time would hold.
+TEST(CertifyTogether, LeavesConstantRatesInStep) {
+  std::vector<Service> services{service_of("busy", "fast", 100, 1s), service_of("long", "slow", 1, 1s),
+                                service_of("short", "fast", 1, 30ms)};
+  services[1].traffic = services[2].traffic = ConstantTraffic{1};
+  services[2].slo.percentile = 75;
+  const auto verdicts = ask(services, shared(services));
+  EXPECT_TRUE(verdicts[0].holds);
+  EXPECT_FALSE(verdicts[2].holds);
+  EXPECT_LT(verdicts[2].attainment, 0.2);
 }
 
 // Two requests a second load for 50 ms each and keep the slice for 11 % of the time. Of the neighbour's requests 4 %

@@ -12,11 +12,13 @@ namespace tangram::lab {
 Run run_scenario(const Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
   if (detail.timeline_steps > 0 && config.duration == Duration::max()) {
     // Every request arrives before the end, so the second run, which knows the end, has the same arrivals. The first
-    // run must not write to the recording, or it would contain everything twice.
+    // run must not write to the recording or tell the watcher, or these would have everything twice.
     config.timeline_steps = 0;
     const auto recording = std::exchange(config.recording, nullptr);
+    const auto watcher = std::exchange(config.watcher, nullptr);
     config.duration = sim::simulate(scenario.deployment, scenario.workload, config).end.time_since_epoch();
     config.recording = recording;
+    config.watcher = watcher;
   }
   config.timeline_steps = detail.timeline_steps;
   config.batches_recorded_max = detail.batches_max;

@@ -316,7 +316,7 @@ void check_shared_memory(const Problem& problem, const Services& services, const
     const auto own = problem.latency->weights_mib(device.type, profile.name, service.model);
     if (!own) continue;
     Copy& copy = copies[{service.model, service.weights}];
-    if (copy.mib <= 0) copy.mib = *own * replica.processes;
+    copy.mib = std::max(copy.mib, *own * replica.processes);
     copy.on_demand = copy.on_demand && replica.load == ReplicaLoad::on_demand;
     for (const auto& bucket : replica.buckets) {
       const auto run = run_of(problem, device, slice.slice, replica, bucket, service);
@@ -338,6 +338,36 @@ void check_shared_memory(const Problem& problem, const Services& services, const
       "only {:.0f} MiB with {:g} % kept free",
       device.name, profile.name, slice.slice.start, slice.replicas.size(), weights_mib, on_demand, working_mib,
       room_mib, 100 * problem.options.memory_headroom));
+}
+
+// What is wrong with the replicas of a slice beside each other: one that is there twice, or a model on demand whose load
+// time is not known or leaves its promise no time. A copy that another replica keeps loaded is never loaded on demand.
+void check_replicas_of(const Problem& problem, const Services& services, const PlannedDevice& device,
+                       const PlannedSlice& slice, std::vector<std::string>& wrong) {
+  const std::string& profile = device.geometry.profiles[slice.slice.profile].name;
+  std::set<std::string> names;
+  std::set<std::pair<std::string, std::string>> loaded;
+  const auto service_of = [&](const Replica& replica) {
+    const auto found = services.find(replica.service);
+    return found == services.end() ? nullptr : found->second.service;
+  };
+  for (const auto& replica : slice.replicas) {
+    const Service* service = service_of(replica);
+    if (service != nullptr && replica.load == ReplicaLoad::start) loaded.insert({service->model, service->weights});
+  }
+  for (const auto& replica : slice.replicas) {
+    const std::string where = fmt::format("{} {}@{}: {}", device.name, profile, slice.slice.start, replica.service);
+    if (!names.insert(replica.service).second) wrong.push_back(where + " is on it twice");
+    const Service* service = service_of(replica);
+    if (service == nullptr || loaded.contains({service->model, service->weights})) continue;
+    const auto load = problem.latency->load_time(device.type, profile, service->model);
+    if (!load) {
+      wrong.push_back(where + " is loaded on demand, but its load time is not known: give load_ms in the measurements");
+    } else if (*load >= service->slo.latency) {
+      wrong.push_back(fmt::format("{} is loaded on demand, which takes {:.4g} ms, but its Slo is {:.4g} ms", where,
+                                  to_milliseconds(*load), to_milliseconds(service->slo.latency)));
+    }
+  }
 }
 
 // Services that must not share a slice, and do.
@@ -577,6 +607,7 @@ std::vector<std::string> check_plan(const Problem& problem, const Plan& plan) {
       for (const auto& replica : slice.replicas) {
         check_replica(problem, services, device, slice.slice, replica, wrong);
       }
+      check_replicas_of(problem, services, device, slice, wrong);
       check_shared_memory(problem, services, device, slice, wrong);
       check_isolation(services, device, slice, wrong);
     }

@@ -23,6 +23,9 @@ class HeavyModel final : public LatencyModel {
   std::optional<double> weights_mib(std::string_view, std::string_view, std::string_view model) const override {
     return model == "tiny" ? 400 : 4000;
   }
+  std::optional<Duration> load_time(std::string_view, std::string_view, std::string_view model) const override {
+    return model == "untimed" ? std::nullopt : std::optional<Duration>(20ms);
+  }
 };
 
 const HeavyModel kHeavyModel;
@@ -69,6 +72,35 @@ TEST(CheckPlanSharing, RefusesMoreWeightsThanTheSliceHas) {
             std::string::npos);
   EXPECT_EQ(complaints(problem, "1g@0 a:1:1, 1g@1 b:1:1, 1g@2 c:1:1"), "");
   EXPECT_EQ(complaints(problem, "2g@0 a:1:1 b:1:1 c:1:1"), "");
+}
+
+// 20 ms to load a model leave no time where 20 ms are promised, and nothing is promised of a load that was never timed.
+TEST(CheckPlanSharing, KnowsHowLongModelsOnDemandTakeToLoad) {
+  Problem problem = sharing_problem({"x", "untimed"});
+  Plan plan = plan_of({{"a100-80gb-0", "a100-80gb", "1g@0 a:1:4 b:1:4"}});
+  auto& replicas = plan.devices[0].slices[0].replicas;
+  replicas[0].load = ReplicaLoad::on_demand;
+  EXPECT_EQ(text::join(check_plan(problem, plan), "; "), "");
+  problem.workload.services[0].slo.latency = 20ms;
+  EXPECT_NE(text::join(check_plan(problem, plan), "; ").find("takes 20 ms, but its Slo is 20 ms"), std::string::npos);
+  problem.workload.services[0].slo.latency = 100ms;
+  replicas[0].load = ReplicaLoad::start;
+  replicas[1].load = ReplicaLoad::on_demand;
+  EXPECT_NE(text::join(check_plan(problem, plan), "; ").find("load time is not known"), std::string::npos);
+}
+
+// One copy in a process and in four: the slice needs room for four, in whatever order the plan names them.
+TEST(CheckPlanSharing, CountsTheMostProcessesOfACopyAndNoServiceTwice) {
+  const Problem problem = sharing_problem({"tiny", "tiny"});
+  Plan plan = plan_of({{"a100-80gb-0", "a100-80gb", "1g@0 a:1:4 b:1:4"}});
+  auto& replicas = plan.devices[0].slices[0].replicas;
+  replicas[0].processes = 30;
+  const std::string first = text::join(check_plan(problem, plan), "; ");
+  EXPECT_NE(first.find("take 12000 MiB"), std::string::npos) << first;
+  std::swap(replicas[0].processes, replicas[1].processes);
+  EXPECT_NE(text::join(check_plan(problem, plan), "; ").find("take 12000 MiB"), std::string::npos);
+  plan = plan_of({{"a100-80gb-0", "a100-80gb", "1g@0 a:1:4 a:1:4 b:1:4"}});
+  EXPECT_NE(text::join(check_plan(problem, plan), "; ").find("a is on it twice"), std::string::npos);
 }
 
 TEST(CheckPlanSharing, CountsTheSameWeightsOnce) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "base/check.h"
@@ -320,6 +321,56 @@ double clumped_rate_per_s(const TraceTraffic& replay, double mean_per_s) {
   return rate;
 }
 
+// The work of a request, for comparison with others of its trace. The run times of a model may grow less with the size,
+// which is on the safe side.
+double work_of(const Service& service, const TraceEntry& entry) {
+  const bool sizes = std::holds_alternative<TraceSize>(service.input_size);
+  const bool samples = std::holds_alternative<TraceSize>(service.samples);
+  return static_cast<double>(std::max<std::int64_t>(1, sizes ? entry.size : 1)) *
+         static_cast<double>(std::max<std::int64_t>(1, samples ? entry.samples : 1));
+}
+
+// How much more work than on average the requests of the trace bring at times, because large ones come together: the
+// mean of a window over that of the trace. What chance brings together does not count: four standard deviations of the
+// mean of so many requests. Example: requests of size 512 for 9 s of every 120 s, and of 32 in between, are 68 in the
+// mean, so those seconds bring 7.5 times the usual work.
+double heaviest_share(const Service& service, const TraceTraffic& replay) {
+  constexpr std::size_t kWindowsLeast = 5;  // Fewer may be chance, and make few requests late.
+  constexpr double kRequestsLeast = 30;     // In a window. The mean of fewer is too uncertain.
+  double sum = 0;
+  double squares = 0;
+  for (const auto& entry : replay.trace) {
+    sum += work_of(service, entry);
+    squares += work_of(service, entry) * work_of(service, entry);
+  }
+  const auto all = static_cast<double>(replay.trace.size());
+  const double mean = sum / all;
+  const double deviation = std::sqrt(std::max(0.0, squares / all - mean * mean));
+  double most = 1;
+  for (const double window_s : {0.064, 0.256, 1.0, 4.0, 16.0, 64.0}) {
+    std::vector<double> shares;
+    std::int64_t window = -1;
+    double count = 0;
+    double work = 0;
+    const auto close = [&] {
+      if (count >= kRequestsLeast) shares.push_back((work / count - 4 * deviation / std::sqrt(count)) / mean);
+      count = work = 0;
+    };
+    for (const auto& entry : replay.trace) {
+      const auto own = static_cast<std::int64_t>(to_seconds(entry.at - kTimeZero) / replay.speed / window_s);
+      if (own != window) close();
+      window = own;
+      count += 1;
+      work += work_of(service, entry);
+    }
+    close();
+    if (shares.size() < kWindowsLeast) continue;
+    std::ranges::nth_element(shares, shares.begin() + (kWindowsLeast - 1), std::greater<>());
+    most = std::max(most, shares[kWindowsLeast - 1]);
+  }
+  return most;
+}
+
 double least_rate_of_trace(const Service& service, const TraceTraffic& replay) {
   const double mean = mean_rate_per_s(service.traffic);
   if (replay.trace.empty() || mean <= 0) return mean;
@@ -375,10 +426,17 @@ double neighbour_rate_per_s(const Service& service) {
   return std::max(busiest_rate_per_s(service), clumped_rate_per_s(*replay, mean_rate_per_s(service.traffic)));
 }
 
+double neighbour_load_per_s(const Service& service) {
+  const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
+  const double rate = neighbour_rate_per_s(service);
+  if (replay == nullptr || replay->trace.empty()) return rate;
+  return rate * heaviest_share(service, *replay);
+}
+
 bool comes_at_once(const Service& service) {
   constexpr double kFactorMost = 5;
   return std::holds_alternative<TraceTraffic>(service.traffic) &&
-         neighbour_rate_per_s(service) > kFactorMost * std::max(mean_rate_per_s(service.traffic), 1e-9);
+         neighbour_load_per_s(service) > kFactorMost * std::max(mean_rate_per_s(service.traffic), 1e-9);
 }
 
 double planning_rate_per_s(const Service& service) {

@@ -33,10 +33,12 @@ double gather_rate_per_s(const Service& service);
 // The highest rate that the service has for longer than its requests wait: in a burst, at the peak of a day or a curve,
 // in the busiest ten seconds of a trace. What its neighbours on a slice have to allow for.
 double busiest_rate_per_s(const Service& service);
-// The rate at which its neighbours are judged, and above which its requests are refused on shared slices. Of a trace, at
-// least that at which random arrivals are as close together as its requests are at times. The busiest rate otherwise.
-// Costs some passes over a trace.
+// The rate above which its requests are refused on shared slices. Of a trace, at least that at which random arrivals are
+// as close together as its requests are at times. The busiest rate otherwise. Costs some passes over a trace.
 double neighbour_rate_per_s(const Service& service);
+// The rate at which its neighbours are judged, with requests of any size at any time: the same, and of a trace at least
+// that at which they bring as much work as its requests do where large ones come together.
+double neighbour_load_per_s(const Service& service);
 // True for a trace whose requests come so much faster at times than on average that slices of its own are better: its
 // neighbours would be judged at more than five times its mean.
 bool comes_at_once(const Service& service);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "base/rng.h"
@@ -77,6 +78,29 @@ TEST(NeighbourRate, IsThatOfRandomArrivalsWhichComeAsCloselyAsThoseOfATrace) {
   EXPECT_FALSE(comes_at_once(of_trace(random)));
   EXPECT_GT(neighbour_rate_per_s(with_spike(85, 0)), 1500);
   EXPECT_TRUE(comes_at_once(with_spike(85, 0)));
+}
+
+// 28 requests a second of size 32, and of 512 in the first nine seconds of every two minutes: 68 in the mean, so these
+// seconds bring 7.5 times the usual work at the usual rate. The same sizes in any order are chance.
+TEST(NeighbourLoad, CountsLargeRequestsThatComeTogether) {
+  Service together;
+  together.name = together.model = "a";
+  together.slo = {.latency = 50ms, .percentile = 99};
+  together.input_size = TraceSize{};
+  Service mixed = together;
+  TraceTraffic replay;
+  for (double at = 0; at < 3600; at += 1.0 / 28) {
+    replay.trace.push_back({kTimeZero + from_seconds(at), std::fmod(at, 120) < 9 ? 512 : 32, 1});
+  }
+  together.traffic = replay;
+  EXPECT_LT(neighbour_rate_per_s(together), 35);
+  EXPECT_NEAR(neighbour_load_per_s(together), 7.5 * 28, 40);
+  EXPECT_TRUE(comes_at_once(together));
+  Rng rng(7);
+  for (auto& entry : replay.trace) entry.size = rng.uniform() < 9.0 / 120 ? 512 : 32;
+  mixed.traffic = replay;
+  EXPECT_LT(neighbour_load_per_s(mixed), 1.5 * neighbour_rate_per_s(mixed));
+  EXPECT_FALSE(comes_at_once(mixed));
 }
 
 }  // namespace

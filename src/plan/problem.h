@@ -62,6 +62,9 @@ struct PlanOptions {
   // Batches are as large as their own promise permits. Otherwise they are kept to what gathers while a request can
   // wait, and on shared slices to what leaves the neighbours half of their time. Close to full load more gathers.
   bool full_batches = false;
+  // Services that run the same copy of a network share batches only where their promises are equal. Otherwise also
+  // where they are alike; the batches of all are then as short as the strictest needs.
+  bool promises_apart = false;
   double demand_factor = 1;  // All rates are multiplied by it.
   // Share of a slice's memory that runs leave free: allocators fragment, and the peak of another day may be higher.
   // Looked at where the peak of a run and the memory of the slice are known.

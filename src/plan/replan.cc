@@ -597,6 +597,7 @@ class Replan {
 void renew_rate_limits(const Problem& problem, PlanAnswer& answer) {
   const auto renew = [&](Replica& replica) {
     const auto service = std::ranges::find(problem.workload.services, replica.service, &Service::name);
+    if (service == problem.workload.services.end()) return;
     if (replica.rate_max_per_s) replica.rate_max_per_s = problem.options.demand_factor * neighbour_rate_per_s(*service);
   };
   for (auto& device : answer.plan.devices) {
@@ -694,7 +695,10 @@ PlanAnswer as_running(const Problem& problem, const Plan& plan) {
            problem.workload.services.begin();
   });
   if (problem.options.rule != Rule::certified || problem.certifier == nullptr) return answer;
-  const CertifiedPlan certified = certify_plan(problem, plan, *problem.certifier);
+  // A service may have grown beyond the limit that protected its neighbours from it. They are judged with what it sends
+  // today, so the limit follows.
+  renew_rate_limits(problem, answer);
+  const CertifiedPlan certified = certify_plan(problem, answer.plan, *problem.certifier);
   for (const auto& service : certified.services) {
     const auto found = std::ranges::find(answer.services, service.service, &ServicePlan::service);
     if (found != answer.services.end()) found->verdict = service.verdict;

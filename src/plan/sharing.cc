@@ -64,6 +64,8 @@ class SharingSearch {
         model_(cover_model(problem, queues_.stock, {})),
         prices_(even_prices(model_.problem)),
         demands_(detail::queue_demands(queues_, buckets)),
+        bound_queues_(detail::with_loosest_promises(problem, queues_)),
+        bound_demands_(detail::mixes_promises(problem, queues_) ? again(bound_queues_, demands_) : demands_),
         packing_(queues_, demands_, [this](const std::vector<std::size_t>& members, std::size_t kind, int count) {
           return hold_on(members, kind, count);
         }) {}
@@ -76,16 +78,17 @@ class SharingSearch {
 
   std::size_t size() const { return queues_.queues.size(); }
   const QueueProblem& queues() const { return queues_; }
+  bool batches_apart() const { return problem_.options.promises_apart; }
   const std::vector<Demand>& demands() const { return demands_; }
   std::int64_t asked() const { return asked_; }
 
-  detail::ShareBound bound() const { return detail::share_bound(queues_, model_.problem, demands_); }
+  detail::ShareBound bound() const { return detail::share_bound(bound_queues_, model_.problem, bound_demands_); }
 
   // A higher bound, which knows what single slices can hold; 0 if the queues are too many for it. With `waiting` it
   // also counts who would be late, which takes simulations.
   double pattern_bound(double price_enough, bool waiting) {
     if (size() > detail::kQueuesPatterns) return 0;
-    queues_.on_demand = true;
+    queues_.on_demand = bound_queues_.on_demand = true;
     detail::PatternOptions options;
     options.compatible = [this](std::size_t a, std::size_t b) { return detail::may_share_block(queues_, a, b); };
     options.blocking = waiting && problem_.options.rule == Rule::certified;
@@ -93,7 +96,7 @@ class SharingSearch {
       options.breaks_alone = [this](std::size_t q, std::size_t kind) { return breaks_alone(q, kind); };
     }
     options.price_enough = price_enough;
-    return detail::pattern_bound(queues_, problem_.workload.services, model_.problem, demands_, options);
+    return detail::pattern_bound(bound_queues_, problem_.workload.services, model_.problem, bound_demands_, options);
   }
 
   // The best plan that the search finds below `price_max`; nothing if there is none. Stops at `price_least`.
@@ -169,6 +172,16 @@ class SharingSearch {
   }
 
  private:
+  // What the queues of another problem ask of slices with the same buckets.
+  static std::vector<Demand> again(const QueueProblem& queues, const std::vector<Demand>& demands) {
+    std::vector<Demand> result;
+    for (std::size_t q = 0; q < demands.size(); ++q) {
+      result.push_back(demands[q].edges.empty() ? demands[q]
+                                                : make_demand(queues.problem, queues.stock, q, demands[q].edges));
+    }
+    return result;
+  }
+
   bool some_may_load_on_demand() {
     queues_.on_demand = true;
     for (std::size_t q = 0; q < size(); ++q) {
@@ -195,7 +208,7 @@ class SharingSearch {
       asked.slo.percentile = std::min(asked.slo.percentile, service(member).slo.percentile);
       asked.slo.window_s = std::min(asked.slo.window_s, service(member).slo.window_s);
     }
-    for (const auto& offer : demands_[q].offers) {
+    for (const auto& offer : bound_demands_[q].offers) {
       if (offer.kind != kind) continue;
       ++asked_;
       const ReplicaGroup group = replica_group(queues_.problem, queues_.stock, demands_[q], offer, 1);
@@ -584,6 +597,9 @@ class SharingSearch {
   CoverModel model_;
   std::vector<double> prices_;
   std::vector<Demand> demands_;  // By queue.
+  // The same where members of a queue have different promises, each under the loosest: bounds are about all plans.
+  QueueProblem bound_queues_;
+  std::vector<Demand> bound_demands_;
   detail::SharePacking packing_;
   // By members, and whether models may be loaded on demand.
   std::map<std::pair<std::vector<std::size_t>, bool>, std::unique_ptr<Block>> blocks_;
@@ -686,10 +702,15 @@ std::optional<PlanAnswer> refuse_early(const Problem& problem) {
 // together also fill the batches of many buckets, which pad less.
 constexpr int kBucketsFine = 9;
 
-// The problem with other buckets or batches that are worth a search of their own where the queues are few and the plan
-// is not known to be best: with finer buckets, if some queue would be divided more finely, and with full batches.
+// The problem in other ways that are worth a search of their own where the queues are not too many and the plan is not
+// known to be best: with batches apart for different promises, where services of one copy have such; and where the
+// queues are few, with finer buckets, if some queue would be divided more finely, and with full batches.
 std::vector<Problem> other_ways(const Problem& problem, const SharingSearch& usual) {
   std::vector<Problem> ways;
+  if (detail::mixes_promises(problem, usual.queues()) && usual.size() <= detail::kQueuesPatterns) {
+    ways.push_back(problem);
+    ways.back().options.promises_apart = true;
+  }
   if (problem.options.bucketing != Bucketing::chosen || usual.size() > kQueuesExact) return ways;
   Problem fine = problem;
   fine.options.buckets_max = std::max(fine.options.buckets_max, kBucketsFine);
@@ -757,6 +778,8 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   }
   const auto ways = other_ways(problem, *search);
   for (const Problem& way : ways) {
+    const bool apart = way.options.promises_apart;
+    if (apart && price <= least * (1 + detail::kSumTolerance)) continue;
     auto other = std::make_unique<SharingSearch>(way, detail::BucketChoice::cheapest);
     other->continue_after(*search);
     const auto other_bound = other->bound();
@@ -766,8 +789,9 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
         answer = other->answer_of(*shared);
         price = answer.price;
         std::swap(search, other);
-        bound = other_bound;
-        least = other_least;
+        // A bound for batches apart says nothing of plans in which services of one copy fill them together.
+        if (!apart) bound = other_bound;
+        least = apart ? std::min(least, other_least) : other_least;
       } else {
         search->continue_after(*other);
       }
@@ -778,7 +802,7 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   if (answer.status != PlanStatus::planned) return answer;
   answer.with_sharing = true;
   answer.binds = bound.binds;
-  raise_bound(problem, *search, answer, least);
+  if (!search->batches_apart()) raise_bound(problem, *search, answer, least);
   answer.certifications = asked + search->asked();
   answer.bound = std::min(answer.price, least);
   answer.proved = answer.price <= least * (1 + detail::kSumTolerance);

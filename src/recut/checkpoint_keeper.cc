@@ -57,7 +57,12 @@ Result<std::optional<Checkpoint>> CheckpointKeeper::stored(const adapters::Drive
   TANGRAM_TRY(const auto text, host::read_file(path_));
   // A file of another machine, or of a GPU that was taken out, must not block a new change: it counts as absent.
   auto stored = read_checkpoint(path_, text, now);
-  return stored ? std::optional<Checkpoint>(std::move(*stored)) : std::nullopt;
+  if (stored) return std::optional<Checkpoint>(std::move(*stored));
+  if (stored.error().code == ErrorCode::not_found) return std::optional<Checkpoint>();
+  // A damaged file may hold the only way back from a change that stopped half way.
+  return Error{
+      stored.error().code,
+      stored.error().message + "; it may be the way back from an unfinished change: keep a copy and remove it"};
 }
 
 Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {

@@ -23,10 +23,12 @@ std::string_view ansi_code(Style style) {
 const std::string_view kPageColours = R"(
 :root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;
 --training:#3b6fb6;--running:#c0392b;--guarded:#e59a34;--asleep:#bfc4cc;--good:#1a8a5a;--warn:#d98a00;--bad:#cf3f3f;--idle:#eceef1;
---s0:#3866d6;--s1:#d9622b;--s2:#2a9d8f;--s3:#a14bc4;--s4:#b8860b;--s5:#c2386f;--s6:#4f8f2f;--s7:#5b6b82}
+--free:#9aa5b1;--s0:#2f6fb3;--s1:#d9822b;--s2:#3b8f5c;--s3:#8a5bb5;--s4:#c2474b;--s5:#4aa3a2;--s6:#a7842b;--s7:#5b6bc0;
+--s8:#b5578f;--s9:#6d8f2f;--s10:#7a6455;--s11:#3f7f93}
 @media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;
 --axis:#465062;--line:#2a313d;--good:#3ecf8e;--warn:#f2b33d;--bad:#f2686b;--idle:#2a313c;
---s0:#7aa2ff;--s1:#ff9561;--s2:#4fd1c1;--s3:#cf8ff0;--s4:#e5bb4a;--s5:#f07fab;--s6:#8fce6b;--s7:#a5b4cb}}
+--free:#6b7684;--s0:#6fa8e6;--s1:#f0a75a;--s2:#66c28b;--s3:#b78ee0;--s4:#ee7f83;--s5:#74cfce;--s6:#d4b25c;--s7:#97a4f0;
+--s8:#e08cbd;--s9:#a5c862;--s10:#b79f8e;--s11:#74b4c8}}
 )";
 
 const std::string_view kComparisonColours = R"(

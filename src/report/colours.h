@@ -37,7 +37,7 @@ inline constexpr std::array kTileColours{
 
 // ---- Services in the picture of a plan ----
 
-// By the order of the services; a plan with more than twelve repeats them.
+// By the order of the services; a plan with more than twelve repeats them. Pages have the same as s0 to s11.
 inline constexpr std::array kServiceColours{"#2f6fb3", "#d9822b", "#3b8f5c", "#8a5bb5", "#c2474b", "#4aa3a2",
                                             "#a7842b", "#5b6bc0", "#b5578f", "#6d8f2f", "#7a6455", "#3f7f93"};
 inline constexpr const char* kFreeSliceColour = "#9aa5b1";
@@ -45,7 +45,7 @@ inline constexpr const char* kFreeSliceColour = "#9aa5b1";
 // ---- Style sheets ----
 
 // The CSS variables of HTML pages, light and dark. Pictures on pages name them without the dashes: "good", "s0". The
-// series s0 to s7 are services, policies or plans, in their order.
+// series s0 to s11 are services, policies or plans, in their order.
 extern const std::string_view kPageColours;
 // Two more variables, for pages that compare our runs with those of others.
 extern const std::string_view kComparisonColours;

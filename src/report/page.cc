@@ -25,7 +25,7 @@ std::string opening(const Head& head) {
 
 std::string closing() { return "</main>\n</body>\n</html>\n"; }
 
-// Eight colours that can be told apart; a ninth series repeats the first.
-std::string series_colour(std::size_t i) { return fmt::format("s{}", i % 8); }
+// Those of services everywhere; a thirteenth series repeats the first.
+std::string series_colour(std::size_t i) { return fmt::format("s{}", i % kServiceColours.size()); }
 
 }  // namespace tangram::report::page

@@ -16,7 +16,7 @@ struct Head {
 std::string opening(const Head& head);
 // From `</main>` to the end.
 std::string closing();
-// The variable of the i-th series: "s0" to "s7", and again.
+// The variable of the i-th series: "s0" to "s11", and again.
 std::string series_colour(std::size_t i);
 
 }  // namespace tangram::report::page

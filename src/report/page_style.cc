@@ -63,7 +63,8 @@ small{color:var(--muted)}
 
 const std::string_view kLearnStyle = R"(
 section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 16px}
-section>div{display:grid;grid-template-columns:minmax(300px,1fr) minmax(300px,1fr);gap:22px}
+section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:22px}
+section>div.tables{display:block;overflow:auto;margin-top:14px}figure{margin:0}figcaption{color:var(--muted);font-size:12.5px}
 p{color:var(--muted);margin:2px 0 10px}h1{margin:0 0 4px}h2{margin:0}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;margin:0 18px 12px 0;float:left}
 th,td{text-align:right;padding:2px 8px;border-bottom:1px solid var(--line)}th:first-child,td:first-child{text-align:left}

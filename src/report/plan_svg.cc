@@ -166,24 +166,6 @@ class Picture {
 
 std::string plan_svg(const PlanStory& story) { return Picture(story).draw(); }
 
-// The picture and then the text of the terminal as it is, so that page and terminal cannot disagree.
-std::string plan_html(const PlanStory& story, const std::string& generator) {
-  // A page is wider than a terminal, and without colour: escape sequences mean nothing in HTML.
-  const Terminal wide{.width = 160};
-  std::string page = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"generator\" content=\"{}\">\n<title>{}</title>\n",
-      plot::escape(generator), plot::escape(Picture(story).title()));
-  page +=
-      "<style>body { margin: 24px auto; max-width: 1100px; padding: 0 16px; font-family: system-ui, sans-serif; "
-      "color-scheme: light dark; } svg { max-width: 100%; height: auto; } pre { overflow-x: auto; font-size: 13px; "
-      "line-height: 1.4; }</style>\n</head>\n<body>\n";
-  page += plan_svg(story);
-  page += "<pre>" + plot::escape(plan_text(story, wide)) + "</pre>\n";
-  if (story.explained) page += "<pre>" + plot::escape(explanation_text(story, wide)) + "</pre>\n";
-  page += fmt::format("<p>{}, seed {}</p>\n", plot::escape(generator), story.seed);
-  return page + "</body>\n</html>\n";
-}
+std::string plan_title(const PlanStory& story) { return Picture(story).title(); }
 
 }  // namespace tangram::report

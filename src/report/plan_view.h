@@ -48,6 +48,8 @@ Json plan_json(const PlanStory& story);
 
 // One row for each device, its slices coloured by the service on them. Complete documents.
 std::string plan_svg(const PlanStory& story);
+// What the picture says above its devices: "2 devices, ...".
+std::string plan_title(const PlanStory& story);
 // `generator` is the program that writes the page, with its commit: "tangram 0.1.0 1a2b3c4".
 std::string plan_html(const PlanStory& story, const std::string& generator);
 

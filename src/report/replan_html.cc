@@ -21,7 +21,7 @@ using plot::Picture;
 using plot::Scale;
 
 constexpr double kReplanWidth = 1130;
-constexpr double kReplanLeft = 44;
+constexpr double kReplanLeft = 54;
 
 // The i-th name has the i-th series colour, as in the pictures, so names and colours cannot get out of step.
 std::string legend(const std::vector<std::string>& names) {
@@ -43,8 +43,9 @@ std::string devices_picture(const lab::ReplanComparison& comparison) {
   double most = 1;
   for (const auto& run : comparison.runs) most = std::max(most, static_cast<double>(run.devices_max));
   const plot::Scale x = time_scale(comparison);
-  const plot::Scale y{0, most * 1.08, 200, 10};
+  const plot::Scale y{0, most * 1.08, 200, 22};
   plot::Picture picture(kReplanWidth, 226, "GPUs in use over time");
+  picture.text(0, 11, "GPUs in use");
   picture.y_axis(y, x.from, x.to, 5);
   for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
     std::vector<std::pair<double, double>> points;
@@ -65,6 +66,48 @@ std::string devices_picture(const lab::ReplanComparison& comparison) {
   return picture.take();
 }
 
+// The compute slices that carry services, as steps, and under them a tick for each plan that cut devices anew.
+std::string cuts_picture(const lab::ReplanComparison& comparison) {
+  constexpr double kTickRow = 16;
+  double most = 1;
+  for (const auto& run : comparison.runs) {
+    for (const auto& use : run.result.fleet_use) most = std::max(most, static_cast<double>(use.compute_slices));
+  }
+  plot::Scale x = time_scale(comparison);
+  const plot::Scale y{0, most * 1.08, 160, 22};
+  const double rows = static_cast<double>(comparison.runs.size()) * kTickRow;
+  plot::Picture picture(kReplanWidth, 196 + rows, "compute slices with services, and re-cuts, over time");
+  picture.text(0, 11, "compute slices with services");
+  picture.y_axis(y, x.from, x.to, 4);
+  for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
+    const auto& run = comparison.runs[r];
+    const std::string colour = page::series_colour(r);
+    std::vector<std::pair<double, double>> points;
+    for (const auto& use : run.result.fleet_use) {
+      const double at = x(std::min(comparison.duration_s, to_seconds(use.at)));
+      if (!points.empty()) points.emplace_back(at, points.back().second);
+      points.emplace_back(at, y(use.compute_slices));
+    }
+    if (!points.empty()) points.emplace_back(x.to, points.back().second);
+    picture.polyline(points, colour);
+    const double top = 166 + static_cast<double>(r) * kTickRow;
+    picture.text(x.from - 6, top + 11, run.name, plot::Picture::Anchor::end);
+    for (const auto& step : run.steps) {
+      if (step.devices_recut == 0) continue;
+      std::string why;
+      for (const auto& reason : step.reasons) why += (why.empty() ? "" : "; ") + reason;
+      const double at_s = std::min(comparison.duration_s, to_seconds(step.at));
+      picture.rect(
+          {x(at_s) - 1.5, top + 1, 3, kTickRow - 4}, colour,
+          fmt::format("{}: {} GPUs cut anew, {} replicas loaded: {}", plot::time_label(at_s, comparison.duration_s),
+                      step.devices_recut, step.replicas_loaded, why),
+          0.9, 1);
+    }
+  }
+  picture.time_axis(x, 170 + rows, 10);
+  return picture.take();
+}
+
 // Rates are those of the arrivals, the same for all runs, so each service has one line.
 std::string rates_picture(const lab::ReplanComparison& comparison) {
   double most = 1e-9;
@@ -72,8 +115,9 @@ std::string rates_picture(const lab::ReplanComparison& comparison) {
     for (const double rate : rates) most = std::max(most, rate);
   }
   const plot::Scale x = time_scale(comparison);
-  const plot::Scale y{0, most * 1.08, 160, 10};
+  const plot::Scale y{0, most * 1.08, 160, 22};
   plot::Picture picture(kReplanWidth, 186, "requests a second over time");
+  picture.text(0, 11, "requests/s that came");
   picture.y_axis(y, x.from, x.to, 4);
   for (std::size_t s = 0; s < comparison.rates_per_s.size(); ++s) {
     const auto& rates = comparison.rates_per_s[s];
@@ -132,8 +176,11 @@ std::string attainment_picture(const lab::Scenario& scenario, const lab::ReplanC
 std::string runs_table(const lab::ReplanComparison& comparison) {
   std::string out = "<div class=\"scroll\"><table><tr><th>plan";
   const auto types = gpu_types(comparison);
+  // In the unit of the fleet file's price_per_hour.
+  const bool priced = std::ranges::any_of(comparison.runs, [](const auto& run) { return run.cost > 0; });
   for (const auto& type : types) out += types.size() == 1 ? "<th>GPU-hours" : "<th>hours of " + plot::escape(type);
   out +=
+      std::string(priced ? "<th>cost" : "") +
       "<th>compute-slice-hours<th>GPUs at most<th>in time<th>late<th>refused<th>lost<th>plans<th>re-cuts<th>replicas "
       "loaded</tr>\n";
   for (const auto& run : comparison.runs) {
@@ -141,6 +188,7 @@ std::string runs_table(const lab::ReplanComparison& comparison) {
     // Refused in this table is every request without an answer: rejected or failed.
     out += "<tr><td>" + run.name;
     for (const auto& type : types) out += "<td>" + gpu_hours_text(run, type);
+    if (priced) out += fmt::format("<td>{:.2f}", run.cost);
     out +=
         fmt::format("<td>{:.1f}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", run.slice_hours,
                     run.devices_max, percent_text(run.attainment()), total.late, total.failed + total.rejected_total(),
@@ -179,6 +227,8 @@ std::string replan_html(const ReportHead& head, const lab::Scenario& scenario,
       plot::escape(scenario.name), head.seed);
   out += runs_table(comparison);
   out += "<h2>GPUs in use</h2>\n<figure>" + devices_picture(comparison) + legend(runs) + "</figure>\n";
+  out += "<h2>Cuts over time</h2>\n<p>A tick is a plan that cut GPUs anew; its tooltip says why.</p>\n<figure>" +
+         cuts_picture(comparison) + legend(runs) + "</figure>\n";
   out += "<h2>Requests a second</h2>\n<figure>" + rates_picture(comparison) + legend(services) + "</figure>\n";
   out += "<h2>In time, by window</h2>\n<p>Green: the promise was kept in that window.</p>\n<figure>" +
          attainment_picture(scenario, comparison) + "</figure>\n";

@@ -18,7 +18,43 @@ constexpr double kCautionStep = 1.1;     // At a tick with losses.
 constexpr double kCautionMax = 2;        // Then a service lends next to nothing.
 constexpr double kCautionDecay = 0.999;  // At a tick without.
 
+// The slice of the scheduler that is `place` of `planned`; nothing: it has none, or one with other services.
+std::optional<SliceId> slice_at(const State& state, const Deployment& planned, const Place& place) {
+  const std::string& device = planned.devices[place.device.index()].name;
+  for (std::uint32_t i = 0; i < state.slices.size(); ++i) {
+    const Place& at = state.slices[i].place;
+    if (state.slices[i].status == SliceStatus::gone || at.slice != place.slice || at.process != place.process) continue;
+    if (state.deployment.devices[at.device.index()].name != device) continue;
+    const bool same = std::ranges::equal(state.deployment.pools[at.pool.index()].services,
+                                         planned.pools[place.pool.index()].services, {}, &PoolService::service,
+                                         &PoolService::service);
+    return same ? std::optional(SliceId(i)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::vector<ServiceNeeds>> needs_of_running(const State& state, const LendingPlan& plan) {
+  if (plan.deployment == nullptr || plan.needs.size() != state.services.size()) return std::nullopt;
+  const auto& services = plan.deployment->services;
+  if (!std::ranges::equal(services, state.deployment.services, {}, &DeployedService::name, &DeployedService::name)) {
+    return std::nullopt;
+  }
+  std::vector<SliceId> ids;
+  for (const Place& place : plan.deployment->places) {
+    const auto id = slice_at(state, *plan.deployment, place);
+    if (!id) return std::nullopt;
+    ids.push_back(*id);
+  }
+  auto needs = plan.needs;
+  for (auto& service : needs) {
+    for (auto& slice : service.slices) {
+      for (auto& id : slice) id = ids[id.index()];
+    }
+  }
+  return needs;
+}
 
 Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<ServiceNeeds> needs)
     : scheduler_(scheduler), config_(config), needs_(std::move(needs)) {

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "sched/scheduler.h"
@@ -35,6 +37,16 @@ struct ServiceNeeds {
   // them has a larger share.
   std::vector<Sharer> sharers = {};
 };
+
+// What may be lent of a plan.
+struct LendingPlan {
+  std::shared_ptr<const Deployment> deployment;  // The plan by itself; null: nothing may be lent.
+  std::vector<ServiceNeeds> needs;               // Slices are places of `deployment`.
+};
+
+// The tables of `plan` for a scheduler that runs it. After a change of plans a scheduler numbers its slices and devices
+// otherwise than the plan by itself, so they are found by device, cut and process. Nothing: it runs another plan.
+std::optional<std::vector<ServiceNeeds>> needs_of_running(const State& state, const LendingPlan& plan);
 
 struct LendingConfig {
   Duration window = std::chrono::seconds(10);       // Over which rates are measured.

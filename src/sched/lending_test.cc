@@ -94,6 +94,25 @@ TEST(LendingNeeds, RecallWhenRequestsAreLost) {
   sim.run();
 }
 
+// The same, and then silence. The share of lost requests does not change any more, so without forgiveness the service
+// keeps its slices for ever. With it, both the window of two seconds and the guard of one are over by 10 s.
+TEST(LendingNeeds, AreForgottenInSilenceIfWanted) {
+  for (const bool forgives : {false, true}) {
+    SimFixture sim(two_slices());
+    LendingConfig config = kConfig;
+    config.forgives_in_silence = forgives;
+    Lending lending(sim.scheduler(), config, needs_of_two());
+    for (int i = 0; i < 11; ++i) sim.arrive({.at = 5500ms, .deadline = 5511ms});
+    sim.at(5500ms, [&] {
+      for (int i = 0; i < 11; ++i) lending.on_arrival(ServiceId(0));
+    });
+    for (int second = 1; second <= 12; ++second)
+      sim.at(1s * second, [&, second] { lending.on_tick(TimePoint(1s * second)); });
+    sim.run();
+    EXPECT_EQ(lending.may_lend(1), forgives);
+  }
+}
+
 // Ten requests a second for two seconds, then twenty: a rise of ten over the two seconds between the middles of the
 // halves. Carried on for a second to now and for the lead of four, that is 20 + 5 * 5 = 45.
 TEST(LendingNeeds, CarryARiseForward) {

@@ -4,7 +4,8 @@
 // written in the order in which they happen, together with what the scheduler starts from, so that replay() (replay.h)
 // needs nothing else: it feeds the events to a new scheduler and must see the same actions, byte for byte.
 //
-// Without a sink the scheduler talks to the World directly, and an event costs one comparison more.
+// A watcher (watcher.h) is told the same as values. Without a sink and a watcher the scheduler talks to the World
+// directly, and an event costs one comparison more.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,12 @@ namespace tangram::sched {
 
 class RecordedScheduler {
  public:
-  // `world` outlives it. An empty sink records nothing.
+  // `world` and `watcher` outlive it. An empty sink records nothing; a null watcher is told nothing.
   RecordedScheduler(World& world, const Deployment& deployment, const SchedulerConfig& config, RecordingSink sink,
-                    std::uint64_t bytes_max = kRecordingBytesMax)
-      : recorder_(world, std::move(sink), bytes_max),
-        recording_(recorder_.on()),
+                    std::uint64_t bytes_max = kRecordingBytesMax, Watcher* watcher = nullptr)
+      : recorder_(world, std::move(sink), bytes_max, watcher),
+        watcher_(watcher),
+        recording_(recorder_.on() || watcher != nullptr),
         scheduler_(recording_ ? recorder_ : world, deployment, config) {
     if (recording_) recorder_.write_head(deployment, config);
   }
@@ -35,7 +37,11 @@ class RecordedScheduler {
   // Events, as the Scheduler has them.
   RecordNumber on_arrival(const Request& request) {
     RecordNumber record = kNoRecord;
-    deliver([&] { record = scheduler_.on_arrival(request); }, [&] { recorder_.write_arrival(request); });
+    deliver([&] { record = scheduler_.on_arrival(request); },
+            [&] {
+              recorder_.write_arrival(request);
+              tell([&](Watcher& watcher) { watcher.on_arrival(request); });
+            });
     return record;
   }
   // The weight is written in millionths.
@@ -53,24 +59,34 @@ class RecordedScheduler {
             });
   }
   void on_batch_done(const BatchDone& done) {
-    deliver([&] { scheduler_.on_batch_done(done); }, [&] { recorder_.write_done(done); });
+    deliver([&] { scheduler_.on_batch_done(done); },
+            [&] {
+              recorder_.write_done(done);
+              tell([&](Watcher& watcher) { watcher.on_batch_done(done); });
+            });
   }
   void on_wake() {
     deliver([&] { scheduler_.on_wake(); }, [&] { recorder_.write_event("wake", {}); });
   }
   void on_slice_lost(SliceId slice) {
-    deliver([&] { scheduler_.on_slice_lost(slice); }, [&] { recorder_.write_event("lost", {slice.value()}); });
+    deliver([&] { scheduler_.on_slice_lost(slice); },
+            [&] {
+              recorder_.write_event("lost", {slice.value()});
+              tell([&](Watcher& watcher) { watcher.on_slice_lost(slice); });
+            });
   }
   void on_restarted(SliceId slice, bool ok) {
     deliver([&] { scheduler_.on_restarted(slice, ok); },
             [&] {
               recorder_.write_event("restarted", {slice.value(), ok ? 1 : 0});
+              tell([&](Watcher& watcher) { watcher.on_restarted(slice, ok); });
             });
   }
   void on_reshaped(DeviceId device, bool ok) {
     deliver([&] { scheduler_.on_reshaped(device, ok); },
             [&] {
               recorder_.write_event("reshaped", {device.value(), ok ? 1 : 0});
+              tell([&](Watcher& watcher) { watcher.on_reshaped(device, ok); });
             });
   }
   bool on_correction(const CorrectionPlace& place, std::int64_t factor_ppb, std::int64_t spread_ppb) {
@@ -84,10 +100,18 @@ class RecordedScheduler {
     return known;
   }
   void on_plan_ready(const Deployment& next) {
-    deliver([&] { scheduler_.on_plan_ready(next); }, [&] { recorder_.write_plan(next); });
+    deliver([&] { scheduler_.on_plan_ready(next); },
+            [&] {
+              recorder_.write_plan(next);
+              tell([&](Watcher& watcher) { watcher.on_plan_ready(next); });
+            });
   }
   void on_returned(SliceId slice) {
-    deliver([&] { scheduler_.on_returned(slice); }, [&] { recorder_.write_event("returned", {slice.value()}); });
+    deliver([&] { scheduler_.on_returned(slice); },
+            [&] {
+              recorder_.write_event("returned", {slice.value()});
+              tell([&](Watcher& watcher) { watcher.on_returned(slice); });
+            });
   }
   void on_ending() {
     deliver([&] { scheduler_.on_ending(); }, [&] { recorder_.write_event("ending", {}); });
@@ -110,14 +134,22 @@ class RecordedScheduler {
   void deliver(const Handle& handle, const Write& write) {
     if (!recording_) [[likely]]
       return handle();
+    if (watcher_ != nullptr) watcher_->on_event(scheduler_, recorder_.now());
     write();
     recorder_.set_handling(true);
     handle();
     recorder_.set_handling(false);
   }
 
+  template <typename Tell>
+  void tell(const Tell& what) {
+    if (watcher_ != nullptr) what(*watcher_);
+  }
+
   Recorder recorder_;
-  const bool recording_;  // There was a sink at the start: the recorder is between the scheduler and the World.
+  Watcher* const watcher_;
+  const bool
+      recording_;  // There was a sink or a watcher at the start: the recorder is between the scheduler and the World.
   Scheduler scheduler_;
 };
 

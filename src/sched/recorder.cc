@@ -90,6 +90,7 @@ void Recorder::launch(const Batch& b) {
     line_ += '\n';
     write(line_);
   }
+  if (watcher_ != nullptr) watcher_->launched(b);
   world_.launch(b);
 }
 
@@ -114,6 +115,7 @@ void Recorder::reshape(DeviceId device, const Layout& target) {
 void Recorder::lend(SliceId slice) {
   if (!handling_) write_event("lend", {slice.value()});
   write_action("lend", {slice.value()});
+  if (watcher_ != nullptr) watcher_->lent(slice, now());
   world_.lend(slice);
 }
 
@@ -121,6 +123,7 @@ void Recorder::lend(SliceId slice) {
 void Recorder::recall(SliceId slice) {
   if (!handling_) write_event("recall", {slice.value()});
   write_action("recall", {slice.value()});
+  if (watcher_ != nullptr) watcher_->recalled(slice, now());
   world_.recall(slice);
 }
 
@@ -128,6 +131,7 @@ void Recorder::resolve(const Request& request, const Outcome& outcome, const Bat
   write_action("resolve", {static_cast<std::int64_t>(request.id.value()), static_cast<std::int64_t>(outcome.kind),
                            static_cast<std::int64_t>(outcome.reason), count_of(outcome.earliest),
                            batch == nullptr ? 0 : static_cast<std::int64_t>(batch->id.value())});
+  if (watcher_ != nullptr) watcher_->resolved(request, outcome, batch);
   world_.resolve(request, outcome, batch);
 }
 

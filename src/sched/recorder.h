@@ -11,6 +11,7 @@
 
 #include "sched/deployment.h"
 #include "sched/scheduler.h"
+#include "sched/watcher.h"
 #include "sched/world.h"
 
 namespace tangram::sched {
@@ -23,9 +24,9 @@ using RecordingSink = std::function<void(std::string_view)>;
 
 class Recorder final : public World {
  public:
-  // `world` outlives it. An empty sink takes nothing.
-  Recorder(World& world, RecordingSink sink, std::uint64_t bytes_max)
-      : world_(world), sink_(std::move(sink)), bytes_left_(bytes_max) {}
+  // `world` and `watcher` outlive it. An empty sink takes nothing, and a null watcher is told nothing.
+  Recorder(World& world, RecordingSink sink, std::uint64_t bytes_max, Watcher* watcher = nullptr)
+      : world_(world), sink_(std::move(sink)), bytes_left_(bytes_max), watcher_(watcher) {}
 
   // False without a sink, and from where the recording reached its limit.
   bool on() const { return static_cast<bool>(sink_); }
@@ -62,6 +63,7 @@ class Recorder final : public World {
   World& world_;
   RecordingSink sink_;
   std::uint64_t bytes_left_;
+  Watcher* const watcher_;  // Null: none.
   bool handling_ = false;
   std::string line_;  // Kept, so that a line allocates nothing.
 };

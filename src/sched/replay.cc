@@ -43,7 +43,8 @@ class ReplayWorld final : public World {
 // Plays one recording.
 class Player {
  public:
-  Player(std::string_view name, std::string_view text) : name_(name), text_(text) {}
+  Player(std::string_view name, std::string_view text, Watcher* watcher)
+      : name_(name), text_(text), watcher_(watcher) {}
 
   Result<ReplayReport> run() {
     TANGRAM_RETURN_IF_ERROR(read_head());
@@ -125,7 +126,7 @@ class Player {
     world_.set_now(kTimeZero);
     // Without a limit of bytes: the recording itself ends the comparison.
     recorded_.emplace(
-        world_, *deployment, *config, [this](std::string_view line) { compare(line); }, UINT64_MAX);
+        world_, *deployment, *config, [this](std::string_view line) { compare(line); }, UINT64_MAX, watcher_);
     return Nothing{};
   }
 
@@ -237,6 +238,7 @@ class Player {
 
   std::string_view name_;
   std::string_view text_;
+  Watcher* const watcher_;  // Null: none.
   std::size_t at_ = 0;
   std::uint64_t line_number_ = 0;
   std::size_t compared_ = 0;
@@ -249,6 +251,22 @@ class Player {
 
 }  // namespace
 
-Result<ReplayReport> replay(std::string_view name, std::string_view recording) { return Player(name, recording).run(); }
+Result<ReplayReport> replay(std::string_view name, std::string_view recording, Watcher* watcher) {
+  return Player(name, recording, watcher).run();
+}
+
+// Backwards from the end: after the last event come only its actions, or half a line of a recording that was cut off.
+TimePoint last_event_of(std::string_view recording) {
+  auto begin = recording.rfind("\n> ");
+  while (begin != std::string_view::npos) {
+    std::string_view rest = recording.substr(begin + 3);
+    if (rest.find('\n') != std::string_view::npos) {
+      if (const auto when = text::parse_integer(take_word(rest))) return TimePoint(Duration(*when));
+    }
+    if (begin == 0) break;
+    begin = recording.rfind("\n> ", begin - 1);
+  }
+  return kTimeZero;
+}
 
 }  // namespace tangram::sched

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "sched/watcher.h"
 
 namespace tangram::sched {
 
@@ -19,7 +20,11 @@ struct ReplayReport {
   std::string replayed;               // ... and as it is now.
 };
 
-// Errors: the text is no recording, or one of another version. `name` is what messages call it.
-Result<ReplayReport> replay(std::string_view name, std::string_view recording);
+// Errors: the text is no recording, or one of another version. `name` is what messages call it. A watcher is told what
+// the new scheduler is told and does; it ends with the last event before the first difference.
+Result<ReplayReport> replay(std::string_view name, std::string_view recording, Watcher* watcher = nullptr);
+
+// The instant of the last event of a recording, without replaying it. Zero: there is none.
+TimePoint last_event_of(std::string_view recording);
 
 }  // namespace tangram::sched

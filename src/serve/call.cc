@@ -8,7 +8,7 @@ namespace {
 
 // A buffer that has grown beyond this is released: otherwise one burst of large requests would keep its memory for
 // ever.
-constexpr std::size_t kKeptBytesMax = 64 << 10;
+constexpr std::size_t kKeptBytesMax = 4 << 10;
 
 void empty(std::string& text) {
   if (text.capacity() > kKeptBytesMax) {

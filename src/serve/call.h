@@ -25,8 +25,9 @@ struct CallInput {
 };
 
 struct CallOutput {
-  std::size_t index = 0;  // Into the signature's outputs.
-  bool binary = false;    // As bytes behind the JSON, not as numbers in it.
+  std::size_t index = 0;     // Into the signature's outputs.
+  bool binary = false;       // As bytes behind the JSON, not as numbers in it.
+  std::int32_t classes = 0;  // Not 0: the largest so many elements of each sample instead of all; see classify().
 };
 
 // How a call ended, in terms of the protocols.

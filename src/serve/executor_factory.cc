@@ -25,6 +25,7 @@ ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<S
       commands_(loop, clock, log, remotes_) {
   signatures_.resize(std::max(models_.capacity(), models_.size()));
   take_models();
+  if (config_.nodes) nodes_ = std::make_unique<NodeHub>(*config_.nodes, loop, clock, log);
 }
 
 void ExecutorFactory::take_models() {
@@ -53,6 +54,7 @@ std::unique_ptr<engines::Executor> ExecutorFactory::make(const LiveWorld& world,
                                                          const sched::Place& place, engines::ExecutorEvents& events) {
   const std::string& engine = first_model(world.scheduler().state().deployment, place).platform;
   if (engine == engines::kRemoteEngine) return remotes_.make(slice, remote_config(world, slice, place), events);
+  if (nodes_ != nullptr) return nodes_->make(slice, node_config(world, slice, place), events);
   if (engine == engines::kCommandEngine) return commands_.make(slice, command_config(world, slice, place), events);
   if (!config_.workers) return engines::make_emulated_executor(signatures_, config_.emulated);
   return workers_.make(slice, worker_config(world, slice, place), events);
@@ -61,6 +63,9 @@ std::unique_ptr<engines::Executor> ExecutorFactory::make(const LiveWorld& world,
 bool ExecutorFactory::change(const LiveWorld& world, SliceId slice, const sched::Place& place,
                              engines::Executor& executor) const {
   const std::string& engine = first_model(world.scheduler().state().deployment, place).platform;
+  if (nodes_ != nullptr && engine != engines::kRemoteEngine) {
+    return executor.change_models(slice, node_config(world, slice, place).spec.models);
+  }
   if (!config_.workers || engine == engines::kRemoteEngine || engine == engines::kCommandEngine) return false;
   return executor.change_models(slice, model_specs(world.scheduler().state().deployment, place));
 }
@@ -75,10 +80,12 @@ void ExecutorFactory::work(TimePoint now) {
   workers_.work(now);
   remotes_.work(now);
   commands_.work(now);
+  if (nodes_ != nullptr) nodes_->work(now);
 }
 
 TimePoint ExecutorFactory::next_due() const {
-  return std::min({workers_.next_due(), remotes_.next_due(), commands_.next_due()});
+  const TimePoint due = std::min({workers_.next_due(), remotes_.next_due(), commands_.next_due()});
+  return nodes_ == nullptr ? due : std::min(due, nodes_->next_due());
 }
 
 const ServedModel& ExecutorFactory::first_model(const sched::Deployment& deployment, const sched::Place& place) const {
@@ -114,6 +121,32 @@ engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, Sli
   remote.title = slice_name(world, slice.index());
   remote.models = model_specs(deployment, place);
   return remote;
+}
+
+// Weights are named as they are below the folder of models, which is the node's own.
+NodeSliceConfig ExecutorFactory::node_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const {
+  const sched::Deployment& deployment = world.scheduler().state().deployment;
+  const sched::DeployedDevice& device = deployment.devices[place.device.index()];
+  const MigProfile& profile = device.geometry.profiles[place.slice.profile];
+  NodeSliceConfig node;
+  node.title = slice_name(world, slice.index());
+  node.device = device.name;
+  node.type = device.geometry.type;
+  node.mig_profile = profile.name;
+  node.start = place.slice.start;
+  node.units = profile.units;
+  node.device_units = device.geometry.units;
+  node.units_per_core = device.geometry.units_per_core;
+  node.process = place.process;
+  node.spec.engine = first_model(deployment, place).platform;
+  node.spec.config.device = device.geometry.type;
+  node.spec.config.time_scale = config_.emulated.time_scale;
+  node.spec.config.mig_profile = profile.name;
+  node.spec.config.memory_mib = deployment.pools[place.pool.index()].memory_mib;
+  node.spec.config.provider = config_.onnx_provider;
+  node.spec.models = model_specs(deployment, place);
+  for (auto& model : node.spec.models) model.path = models_[model.service.index()].weights;
+  return node;
 }
 
 CommandConfig ExecutorFactory::command_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const {

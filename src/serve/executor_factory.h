@@ -11,6 +11,7 @@
 #include "host/log.h"
 #include "serve/command_link.h"
 #include "serve/live_world.h"
+#include "serve/node_hub.h"
 #include "serve/server_config.h"
 #include "worker/worker_link.h"
 
@@ -43,6 +44,9 @@ class ExecutorFactory {
   // Why a worker can never start; empty: all can.
   const std::string& unrecoverable() const { return workers_.unrecoverable(); }
 
+  // The nodes that run the slices; null: this machine does.
+  NodeHub* nodes() const { return nodes_.get(); }
+
   // Time-outs of workers and links.
   void work(TimePoint now);
   TimePoint next_due() const;
@@ -50,6 +54,8 @@ class ExecutorFactory {
  private:
   // What the link of a slice needs to know.
   engines::RemoteConfig remote_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
+  // What the node of a slice needs to know.
+  NodeSliceConfig node_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
   // What a server that is started on the slice needs to know.
   CommandConfig command_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
   // The engine of the services of a slice, which is one for all of them, and the first of them.
@@ -70,6 +76,7 @@ class ExecutorFactory {
   worker::Workers workers_;
   engines::Remotes remotes_;
   Commands commands_;
+  std::unique_ptr<NodeHub> nodes_;
 };
 
 }  // namespace tangram::serve

@@ -59,6 +59,7 @@ Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce p
       controller_(std::move(setup.controller)) {
   if (setup.previous) kept_.push_back(*setup.previous);
   describe_ = std::move(setup.describe);
+  in_force_ = std::move(setup.in_force);
   roster_ = sched::Roster::of({std::move(setup.services)});
   set_services(roster_);
   fleet_ = std::move(setup.fleet);
@@ -82,6 +83,7 @@ Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce p
     auto line = step_line("follow_started", follow_.running().step);
     log_.write(line);
   }
+  tell_in_force();
   if (setup.save) writer_ = std::make_unique<SavedWriter>(setup.save);
   look_call_.owner = this;
   look_call_.work = [this](LiveWorld& world, ControlCall&) { look(world); };
@@ -109,6 +111,11 @@ void Follower::set_services(const sched::Roster& roster) {
     size_max_.push_back(largest_size(service));
   }
   since_.services.resize(names_.size());
+  if (in_force_) services_ = roster.workload.services;
+}
+
+void Follower::tell_in_force() const {
+  if (in_force_) in_force_(follow_.running(), services_);
 }
 
 // ---- Counting ----
@@ -357,6 +364,8 @@ void Follower::take_plan(LiveWorld& world) {
 }
 
 Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& move) {
+  move_reason_ = fmt::format("{}: {}.", move.undo ? "The plan before is put back" : "The traffic is followed",
+                             joined(move.plan.step.reasons));
   const auto begun = put_in_force_(world, *move.plan.deployment);
   if (!begun) {
     follow_.on_failed(move, begun.error().message);
@@ -366,6 +375,7 @@ Result<Nothing> Follower::begin(LiveWorld& world, const control::FollowMove& mov
   const std::vector<control::ServiceDemand> planned_before = follow_.standing().planned;
   follow_.on_begun(move, world.time());
   forget_lost_way_back();
+  tell_in_force();
   auto line = step_line(move.undo ? "follow_taken_back" : "follow_moving", move.plan.step);
   log_.write(line);
   hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
@@ -438,6 +448,7 @@ Result<Nothing> Follower::put_prepared_in_force(LiveWorld& world, const sched::R
   if (begun) {
     set_services(roster);
     follow_.on_services_changed(roster.workload.services);
+    tell_in_force();
     save(world);
   } else {
     const host::MutexLock lock(mutex_);

@@ -80,6 +80,8 @@ class Follower final : public ControlOwner {
     SavedWriter::Write save = {};  // Keeps what a next run needs, on a thread of its own. Empty: nothing is kept.
     // What the descriptions of services say to expect of them at this time, for those that a reload brings. Any thread.
     std::function<std::vector<control::ServiceDemand>(const Workload&)> describe = {};
+    // A plan comes into force, for these services by ServiceId. The thread of the world, and once in the constructor.
+    std::function<void(const control::RunningPlan&, const std::vector<Service>&)> in_force = {};
   };
   // Moves the world to another plan. Errors: it cannot, and nothing has changed.
   using PutInForce = std::function<Result<Nothing>(LiveWorld&, const sched::Deployment&)>;
@@ -99,6 +101,8 @@ class Follower final : public ControlOwner {
   // Answers into `call`: the report, or why it cannot be done.
   void command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call);
   FollowReport report(const LiveWorld& world) const EXCLUDES(mutex_);
+  // Why the plan is put in force that PutInForce is called with, as a sentence.
+  const std::string& reason() const { return move_reason_; }
   // A device is broken, or works again: it is planned around at once, or used again. Inside step().
   void on_device_news(LiveWorld& world, const DeviceNews& news);
   // Puts the plan of prepare() in force. Errors: it cannot be; nothing has changed then.
@@ -170,10 +174,14 @@ class Follower final : public ControlOwner {
   void free_unused();
   // Takes the names and limits of the services over.
   void set_services(const sched::Roster& roster);
+  // Calls in_force_ for the plan that runs.
+  void tell_in_force() const;
 
   Inbox& inbox_;
   host::LogWriter& log_;
   PutInForce put_in_force_;
+  std::string move_reason_;
+  std::vector<Service> services_;       // By id; filled only where in_force_ wants them.
   std::vector<std::string> names_;      // Of the services.
   std::vector<std::int64_t> size_max_;  // Their largest inputs.
   Fleet fleet_;
@@ -212,6 +220,7 @@ class Follower final : public ControlOwner {
   control::Controller controller_;             // The planning thread's, once it runs.
   std::optional<control::Controller> before_;  // ... and what it was before prepare(), until that is settled.
   std::function<std::vector<control::ServiceDemand>(const Workload&)> describe_;
+  std::function<void(const control::RunningPlan&, const std::vector<Service>&)> in_force_;
   sched::Roster roster_;  // Of the last prepare() that was settled; the thread of a reload.
   std::thread thread_;
 };

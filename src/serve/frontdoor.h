@@ -51,20 +51,27 @@ class Frontdoor {
   template <typename Read>
   std::optional<AccessDenial> admit(const Caller& caller, Call& call, Read&& read) {
     AccessTime time;
-    if (caller.tenant != nullptr) {
-      time = {clock_.now(), wall_seconds()};
-      if (auto denial = begin_request(*caller.tenant, time)) return refuse(caller, call, std::move(*denial));
-      call.tenant_state = caller.tenant->state;
-      call.tenant = call.tenant_state->id;
-    }
-    if (std::optional<CallProblem> problem = read(call)) {
-      return refuse(caller, call, {problem->status, std::move(problem->message), {}});
-    }
-    if (caller.tenant != nullptr) {
-      cap_request(caller.tenant->said, call);
-      if (auto denial = use_quota(*caller.tenant, time)) return refuse(caller, call, std::move(*denial));
-      if (caller.tenant->said.quota_per_day) call.quota_day = quota_day(time);
-    }
+    if (auto denial = limit(caller, call, time)) return denial;
+    return account(caller, call, time, read(call));
+  }
+  // The same in two parts, for a request that is read in between, maybe by another thread: the limits of the tenant,
+  // ...
+  std::optional<AccessDenial> limit(const Caller& caller, Call& call, AccessTime& time) {
+    if (caller.tenant == nullptr) return std::nullopt;
+    time = {clock_.now(), wall_seconds()};
+    if (auto denial = begin_request(*caller.tenant, time)) return refuse(caller, call, std::move(*denial));
+    call.tenant_state = caller.tenant->state;
+    call.tenant = call.tenant_state->id;
+    return std::nullopt;
+  }
+  // ... and its account. `problem`: of the request that was read.
+  std::optional<AccessDenial> account(const Caller& caller, Call& call, const AccessTime& time,
+                                      std::optional<CallProblem> problem) {
+    if (problem) return refuse(caller, call, {problem->status, std::move(problem->message), {}});
+    if (caller.tenant == nullptr) return std::nullopt;
+    cap_request(caller.tenant->said, call);
+    if (auto denial = use_quota(*caller.tenant, time)) return refuse(caller, call, std::move(*denial));
+    if (caller.tenant->said.quota_per_day) call.quota_day = quota_day(time);
     return std::nullopt;
   }
 

@@ -16,7 +16,9 @@
 
 #include "base/json_reader.h"
 #include "serve/follower.h"
+#include "serve/node_report.h"
 #include "serve/live_world.h"
+#include "serve/page_desk.h"
 #include "serve/reports.h"
 #include "serve/training_command.h"
 
@@ -218,7 +220,9 @@ int http_status(CallStatus status) {
 AccessNeed access_need(Port port, Endpoint endpoint) {
   switch (endpoint) {
     case Endpoint::live:
-    case Endpoint::ready: return AccessNeed::nothing;
+    case Endpoint::ready:
+    // The same for everybody, and without any of the server's data: a browser cannot send a key with it.
+    case Endpoint::page: return AccessNeed::nothing;
     case Endpoint::metadata:
     case Endpoint::model_metadata:
     case Endpoint::model_ready:
@@ -231,6 +235,9 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::metrics:
     case Endpoint::follow:
     case Endpoint::training:
+    case Endpoint::events:
+    case Endpoint::request_story:
+    case Endpoint::nodes:
     case Endpoint::status: return AccessNeed::viewer;
     case Endpoint::load:
     case Endpoint::unload:
@@ -238,6 +245,7 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::reload:
     case Endpoint::follow_command:
     case Endpoint::training_command:
+    case Endpoint::what_if:
     case Endpoint::drain: return AccessNeed::admin;
     // An unknown path needs what the port needs at least, so that a stranger cannot find out which addresses exist.
     case Endpoint::none: return port == Port::admin ? AccessNeed::viewer : AccessNeed::client;
@@ -435,9 +443,13 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
   if (path == "/reload") return only(host::HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
   if (path == "/drain") return only(host::HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
   if (path == "/logging") return route_logging(method);
+  if (path == "/nodes") return only(host::HttpMethod::get, method, {Endpoint::nodes, nullptr, {}});
   if (path == "/follow") return only(host::HttpMethod::get, method, {Endpoint::follow, nullptr, {}});
   if (path.starts_with("/follow/")) return route_follow(method, path.substr(8));
   if (path.starts_with("/training")) return route_training(method, path.substr(9));
+  if (page_ != nullptr) {
+    if (auto target = PageDesk::route(method, path)) return std::move(*target);
+  }
   // Health is served here as well, so that a probe need not reach the data port.
   if (path == "/health" || path == "/v2/health/live")
     return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
@@ -538,7 +550,7 @@ std::uint64_t Gateway::ask_for_reload() {
   return number;
 }
 
-std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::string_view body) {
+std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::string_view body, bool open_metrics) {
   const ServedModel* model = target.model;
   const auto later = [](ControlWork work) -> std::variant<Reply, ControlWork> { return work; };
   switch (target.endpoint) {
@@ -578,8 +590,9 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
       return later([model, load](LiveWorld& world, ControlCall&) { world.set_loaded(model->service, load); });
     }
     case Endpoint::metrics:
-      return later([this](LiveWorld& world, ControlCall& c) {
+      return later([this, open_metrics](LiveWorld& world, ControlCall& c) {
         c.answer = prometheus_metrics(world, *this, config_.triton_metrics);
+        if (open_metrics) c.answer = to_open_metrics(c.answer);
       });
     case Endpoint::status:
       return later([this](LiveWorld& world, ControlCall& c) { c.answer = status_report(world, *this); });
@@ -595,8 +608,17 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
         if (c.status == CallStatus::ok) c.answer = follow_report(world, *follower_);
       });
     }
+    case Endpoint::nodes:
+      if (nodes_ == nullptr) {
+        return Reply{400, kJsonType, error_body("this server has no nodes: it was started without --node-port")};
+      }
+      return later([this](LiveWorld&, ControlCall& c) { c.answer = nodes_report(*nodes_); });
     case Endpoint::training:
     case Endpoint::training_command: return answer_training(training_, access.on(), target, body);
+    case Endpoint::page:
+    case Endpoint::events:
+    case Endpoint::request_story:
+    case Endpoint::what_if: return page_->answer(target, body, *this);
     // Answered before the drain begins. The answer leaves like any other that is in flight then.
     case Endpoint::drain:
       if (!config_.request_drain)

@@ -27,11 +27,14 @@
 
 namespace tangram::serve {
 
+class NodeHub;
+class PageDesk;
 class TrainingDesk;
 
 inline constexpr std::string_view kJsonType = "application/json";
 inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+inline constexpr std::string_view kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 // The extensions of the protocol that are served.
 inline constexpr std::array<std::string_view, 7> kExtensionNames{
@@ -64,6 +67,11 @@ enum class Endpoint : std::uint8_t {
   follow_command,
   training,
   training_command,
+  page,
+  events,
+  request_story,
+  what_if,
+  nodes,
   none,
 };
 
@@ -128,7 +136,8 @@ struct Target {
   const ServedModel* model = nullptr;
   std::optional<Reply> refusal;  // Wrong address or method. The endpoint may be known all the same.
   FollowCommand command = {};    // Of follow_command, ...
-  std::string device = {};       // ... and the device that it names. Of training and training_command: NAME/WHAT.
+  std::string device = {};       // ... and the device that it names. Of training and training_command: NAME/WHAT; of
+                                 // the page's addresses, what follows their first word.
 };
 
 struct GatewayConfig {
@@ -139,7 +148,7 @@ struct GatewayConfig {
   std::function<void()> request_reload;
   // Asks the server to stop once everything is answered.
   std::function<void()> request_drain = {};
-  host::LogWriter* log = nullptr;  // Whose level may be changed.
+  host::LogWriter* log = nullptr;                        // Whose level may be changed.
   std::uint64_t memory_max = MemoryBudget::kDefaultMax;  // Of everything that is held for callers.
 };
 
@@ -184,10 +193,13 @@ class Gateway {
   void take_models();
   const std::vector<ServedModel>& models() const { return models_; }
   const std::string& version() const { return config_.version; }
+  // Null: there is none.
+  host::LogWriter* log() const { return config_.log; }
 
   Target route(Port port, host::HttpMethod method, std::string_view path) const;
-  // The reply, if it does not depend on the world; otherwise the work that fills in a ControlCall.
-  std::variant<Reply, ControlWork> handle(const Target& target, std::string_view body);
+  // The reply, if it does not depend on the world; otherwise the work that fills in a ControlCall. `open_metrics`: the
+  // form of metrics.
+  std::variant<Reply, ControlWork> handle(const Target& target, std::string_view body, bool open_metrics = false);
 
   bool ready() const { return ready_.load(std::memory_order_relaxed) && !draining_.load(std::memory_order_relaxed); }
   void set_ready(bool ready) { ready_ = ready; }
@@ -208,6 +220,12 @@ class Gateway {
   // The training jobs; null: this server has none. Set before the first request; any thread uses it.
   void set_training(TrainingDesk* training) { training_ = training; }
   const TrainingDesk* training() const { return training_; }
+  // Null: the slices are on this machine.
+  void set_nodes(const NodeHub* nodes) { nodes_ = nodes; }
+  const NodeHub* nodes() const { return nodes_; }
+
+  // What answers the page. Set before the first request; any thread uses it.
+  void set_page(PageDesk* page) { page_ = page; }
 
   // What is held for callers, of all threads and protocols.
   MemoryBudget memory;
@@ -220,6 +238,7 @@ class Gateway {
     std::atomic<std::uint64_t> connections_opened{0};
     std::atomic<std::uint64_t> connections_open{0};
     std::atomic<std::uint64_t> connections_refused{0};
+    std::atomic<std::uint64_t> connections_gave_way{0};  // Quiet ones, to new ones.
     std::atomic<std::uint64_t> requests_malformed{0};
     std::atomic<std::uint64_t> timeouts{0};
     std::atomic<std::uint64_t> handshakes_failed{0};
@@ -267,6 +286,8 @@ class Gateway {
   std::vector<RefusalCounts> refused_;               // By model; the last place is for unknown models.
   Follower* follower_ = nullptr;
   TrainingDesk* training_ = nullptr;
+  PageDesk* page_ = nullptr;
+  const NodeHub* nodes_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

@@ -32,20 +32,35 @@ struct HttpPending {
 // turn.
 class HttpAnswerQueue {
  public:
+  HttpAnswerQueue() = default;
+  // What is not sent yet is charged to these, beyond the first kFreeBytes, which the connection has for itself.
+  explicit HttpAnswerQueue(const MemoryPlaces& places) : charge_(places) {}
+  static constexpr std::size_t kFreeBytes = 4 << 10;
+
   HttpPending& add(HttpPending pending) { return owed_.emplace_back(std::move(pending)); }
   std::size_t owed() const { return owed_.size(); }
   // The answer that a call of `asker` brings. It is owed.
   HttpPending& find(const HttpAsker* asker);
   // Where the text of an owed answer goes.
-  std::string& output_of(HttpPending& pending) { return &pending == &owed_.front() ? out_ : pending.text; }
+  std::string& output_of(HttpPending& pending) { return &pending == &owed_.front() ? tail() : pending.text; }
+  // Before an answer of at most `bytes` is written for this group (null: as before): false if there is no room for it.
+  bool make_room(std::size_t bytes, MemoryAccount* group);
   // The answer is written. True if no answer is owed any more.
   bool finish(HttpPending& pending);
   // True if the client waits for an answer that is not there yet, and understands an interim one.
   bool waits_for_first() const { return !owed_.empty() && !owed_.front().done && owed_.front().form.http_1_1; }
   // Bytes that are no answer: requires that none is owed, or waits_for_first() and that nothing is unsent.
-  void append(std::string_view bytes) { out_ += bytes; }
+  void append(std::string_view bytes) {
+    tail() += bytes;
+    written_ += bytes.size();
+  }
 
-  std::string_view unsent() const { return std::string_view(out_).substr(sent_); }
+  // The next bytes to send; empty: everything is sent.
+  std::string_view unsent() const {
+    return out_.empty() ? std::string_view() : std::string_view(out_.front()).substr(sent_);
+  }
+  // All bytes that are written and not sent, also those of answers that must wait for others.
+  std::size_t unsent_bytes() const { return written_ - sent_; }
   // `bytes` of the unsent ones were sent. With the first of them, the time of all written answers is counted.
   void sent(std::size_t bytes, const host::LiveClock& clock, Gateway::Traffic& traffic);
   // The client has gone: the answers of calls in flight will be discarded. `gone` is called with each inference call.
@@ -59,9 +74,18 @@ class HttpAnswerQueue {
     AddedTime added;
   };
 
+  // The text that further bytes are appended to.
+  std::string& tail();
+  // Charges what is held.
+  void settle();
+
   std::deque<HttpPending> owed_;
-  std::string out_;
-  std::size_t sent_ = 0;  // Bytes of out_.
+  // One text after the other. Small answers share one, so that they leave in one system call; a large one keeps its
+  // own, so that it is never copied.
+  std::vector<std::string> out_;
+  std::size_t sent_ = 0;     // Bytes of the first of them.
+  std::size_t written_ = 0;  // Bytes of all of them, and of the texts of owed answers.
+  Charge charge_;
   std::vector<Unsent> uncounted_;
 };
 

@@ -10,6 +10,7 @@ namespace tangram::serve {
 
 HttpCall* HttpCalls::take() {
   if (calls_free_.empty()) {
+    if (calls_.size() >= calls_max_ || !pool_.grow(kCallBytes)) return nullptr;
     calls_.push_back(std::make_unique<HttpCall>());
     calls_.back()->owner = &owner_;
     return calls_.back().get();
@@ -21,9 +22,10 @@ HttpCall* HttpCalls::take() {
 
 // The only place where a call ends: whatever was counted for it is released here, exactly once.
 void HttpCalls::give_back(HttpCall* call) {
-  body_bytes -= std::exchange(call->body_bytes, 0);
   Frontdoor::leave(*call);
   call->clear();
+  call->connection_memory.reset();
+  call->being_read = false;
   call->asker = {};
   calls_free_.push_back(call);
 }

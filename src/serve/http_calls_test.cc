@@ -19,17 +19,32 @@ TEST(HttpCalls, FreesTenantAndBytesOfACallThatIsOver) {
   TenantState tenant(TenantId(1), "search");
   tenant.in_flight = 1;
   HttpCall* call = calls.take();
-  calls.body_bytes = 150;
-  call->body_bytes = 100;
+  MemoryAccount whole(1000);
+  call->memory = Charge(MemoryPlaces{nullptr, nullptr, &whole});
+  ASSERT_TRUE(call->memory.grow(100));
   call->tenant_state = &tenant;
   call->id = "a";
   calls.give_back(call);
-  EXPECT_EQ(calls.body_bytes, 50u);
+  EXPECT_EQ(whole.used(), 0u);
   EXPECT_EQ(tenant.in_flight, 0);
   HttpCall* again = calls.take();
   EXPECT_EQ(again, call);
   EXPECT_EQ(again->id, "");
   EXPECT_EQ(again->owner, &owner);
+}
+
+// A quarter of 16 KiB is four calls of 1 KiB, which stay charged: they are pooled and never freed.
+TEST(HttpCalls, ArePooledWithinAQuarterOfTheMemory) {
+  Owner owner;
+  Inbox inbox;
+  MemoryAccount whole(16 << 10);
+  HttpCalls calls(owner, owner, inbox, false, &whole);
+  std::vector<HttpCall*> taken;
+  while (HttpCall* call = calls.take()) taken.push_back(call);
+  EXPECT_EQ(taken.size(), 4u);
+  for (HttpCall* call : taken) calls.give_back(call);
+  EXPECT_EQ(whole.used(), 4u << 10);
+  EXPECT_NE(calls.take(), nullptr);
 }
 
 TEST(HttpCalls, SaysOnceThatSomethingWasPosted) {

@@ -20,33 +20,43 @@ constexpr std::size_t kReadBytes = 64 << 10;
 // With more unsent output than this, further requests of the client are not read. Otherwise a client that pipelines
 // requests and never reads would make the server buffer all answers.
 constexpr std::size_t kUnsentMax = 1 << 20;
-// The body of a request that was denied is read and discarded up to this size, so that the connection can be used
-// again. For a larger one the connection is closed instead.
+// The body of a request that was denied is discarded up to this size, so that the connection can be used again. For a
+// larger one the connection is closed instead.
 constexpr std::uint64_t kRefusedBodyMax = 64 << 10;
 // How long a client may keep sending an unwanted body before its connection is closed.
 constexpr Duration kLingerMax = std::chrono::seconds(2);
+// How long a drain waits for the rest of a request that has stopped coming.
+constexpr Duration kStallMax = std::chrono::seconds(1);
+// Of an answer besides its body.
+constexpr std::size_t kReplyRoom = 1 << 10;
+// What the input keeps for the next request, as part of the fixed bytes of a connection.
+constexpr std::size_t kKeptBytes = 4 << 10;
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// Refusals that follow from the head alone, before the caller is authenticated.
-std::optional<host::HttpRefusal> over_limits(const host::HttpHead& head, const HttpContext& context) {
-  if (!head.chunked && head.content_length > context.limits.body_max) return host::HttpRefusal{413, "body too large"};
-  // A client must not be able to reserve memory that is not there. Chunked bodies announce nothing and are counted as
-  // they arrive.
-  if (context.calls.body_bytes + head.content_length > context.limits.bodies_max) {
-    return host::HttpRefusal{503, "too many bytes are in flight"};
-  }
-  const auto encoding = head.find("content-encoding");
-  if (!encoding || host::equals_ignoring_case(*encoding, "identity")) return std::nullopt;
-  return host::HttpRefusal{415, "content encodings are not supported"};
+// Until its caller is known, a request counts for the strangers; where callers are not authenticated, for its peer.
+MemoryPlaces places_of(HttpContext& context, const ListenOptions& options, ConnectionMemory& connection) {
+  MemoryBudget& memory = context.gateway.memory;
+  if (options.port == Port::admin) return {&connection.account, nullptr, &memory.admin()};
+  const bool asks = context.gateway.access.on() && !options.trusted;
+  return {&connection.account, asks ? &memory.strangers() : &connection.peer->memory, &memory.data()};
 }
 
 }  // namespace
 
-HttpConnection::HttpConnection(HttpContext& context, int socket, const ListenOptions& options)
+HttpConnection::HttpConnection(HttpContext& context, int socket, const ListenOptions& options, const PeerKey& key,
+                               std::shared_ptr<Peer> peer, Charge fixed)
     : context_(context),
       stream_(socket, options.tls == nullptr ? nullptr : host::TlsStream::accept(options.tls->get(), socket)),
-      exchange_(context, options),
+      peer_key_(key),
+      fixed_(std::move(fixed)),
+      memory_(std::make_shared<ConnectionMemory>(options.port == Port::admin ? context.gateway.memory.admin().limit()
+                                                                             : context.gateway.memory.connection_max(),
+                                                 std::move(peer))),
+      places_(places_of(context, options, *memory_)),
+      exchange_(context, options, places_, memory_),
+      answers_(places_),
+      in_charge_(places_),
       quiet_since_(context.now) {
   context_.loop.add(socket, host::Interest::read, this);
 }
@@ -65,12 +75,12 @@ void HttpConnection::mark_dirty() {
 }
 
 bool HttpConnection::blocked() const {
-  return answers_.owed() >= context_.limits.pipeline_max || answers_.unsent().size() > kUnsentMax;
+  return answers_.owed() >= context_.limits.pipeline_max || answers_.unsent_bytes() > kUnsentMax;
 }
 
 // Registers only what can make progress: epoll is level-triggered, so an unwanted readiness would spin the loop.
 void HttpConnection::watch() {
-  const bool want_read = lingering_ || (!closing_ && !peer_done_ && !blocked());
+  const bool want_read = lingering_ || (!closing_ && !peer_done_ && !blocked() && !waits_);
   const bool want_write = !answers_.unsent().empty() || stream_.receive_wants_write();
   const auto wanted = static_cast<host::Interest>((want_read ? 1 : 0) | (want_write ? 2 : 0));
   if (wanted == interest_ || !stream_.is_open()) return;
@@ -84,7 +94,7 @@ void HttpConnection::read_some() {
   // One buffer per thread: a connection that waits costs no read buffer.
   thread_local std::array<char, kReadBytes> buffer;
   if (lingering_) return read_unwanted(buffer.data(), buffer.size());
-  if (closing_ || peer_done_ || blocked()) return watch();
+  if (closing_ || peer_done_ || blocked() || waits_) return watch();
   const bool shaking_hands = stream_.shaking_hands();
   const ssize_t got = stream_.receive(buffer.data(), buffer.size());
   if (got < 0) {
@@ -111,13 +121,56 @@ void HttpConnection::read_some() {
   context_.writer.keep_date(read_at_);
   // The first bytes of a new request start its time limit.
   if (reading_ == Reading::head && in_.empty()) {
-    message_began_ = context_.now;
-    message_bytes_ = 0;
+    window_began_ = context_.now;
+    window_bytes_ = 0;
   }
-  message_bytes_ += static_cast<std::uint64_t>(got);
-  in_.append(buffer.data(), static_cast<std::size_t>(got));
-  parse();
+  window_bytes_ += static_cast<std::uint64_t>(got);
+  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
+  if (in_at_ == in_.size()) {
+    // Parsed where they are: only what is left, such as half a head, is copied.
+    input_ = bytes;
+    parse();
+    keep_rest();
+  } else if (in_charge_.resize(in_.size() + bytes.size() <= kKeptBytes ? 0 : in_.size() + bytes.size())) {
+    in_.append(bytes);
+    parse_kept();
+  } else {
+    refuse({503, "the server holds too many bytes for its callers"});
+  }
   mark_dirty();
+}
+
+void HttpConnection::keep_rest() {
+  in_at_ = 0;
+  if (!stream_.is_open() || closing_ || input_.empty()) {
+    in_.clear();
+    in_charge_.release();
+  } else if (in_charge_.resize(input_.size() <= kKeptBytes ? 0 : input_.size())) {
+    in_.assign(input_);
+  } else {
+    in_.clear();
+    input_ = {};
+    return refuse({503, "the server holds too many bytes for its callers"});
+  }
+  input_ = {};
+  if (in_.empty() && in_.capacity() > kKeptBytes) in_ = {};
+}
+
+void HttpConnection::parse_kept() {
+  input_ = std::string_view(in_).substr(in_at_);
+  parse();
+  in_at_ = in_.size() - input_.size();
+  input_ = {};
+  // Erasing costs a copy of what is left, so it is done only when nothing is left or much was consumed.
+  if (in_at_ == in_.size() || closing_) {
+    in_.clear();
+    in_at_ = 0;
+    if (in_.capacity() > kKeptBytes) in_ = {};
+    in_charge_.release();
+  } else if (in_at_ > kReadBytes) {
+    in_.erase(0, in_at_);
+    in_at_ = 0;
+  }
 }
 
 void HttpConnection::fail_handshake(char* buffer, std::size_t room) {
@@ -144,83 +197,125 @@ void HttpConnection::parse() {
       case Reading::nothing: progress = false; break;
     }
   }
-  // Erasing costs a copy of what is left, so it is done only when nothing is left or much was consumed.
-  if (in_at_ == in_.size()) {
-    in_.clear();
-    in_at_ = 0;
-  } else if (in_at_ > kReadBytes) {
-    in_.erase(0, in_at_);
-    in_at_ = 0;
-  }
 }
 
 bool HttpConnection::parse_head() {
-  if (in_at_ == in_.size()) return false;
+  if (input_.empty()) return false;
   host::HttpHead head;
-  const host::HttpHeadResult result =
-      host::parse_http_head(std::string_view(in_).substr(in_at_), context_.limits.head_max, head);
+  const host::HttpHeadResult result = host::parse_http_head(input_, context_.limits.head_max, head);
   if (result.kind == host::HttpHeadResult::Kind::need_more) return false;
   if (result.kind == host::HttpHeadResult::Kind::refused) {
     refuse(result.refusal);
     return false;
   }
-  // The head holds views into in_, so it is used before the bytes are consumed.
+  // The head holds views into the input, so it is used before the bytes are consumed.
   begin(head);
-  in_at_ += result.consumed;
+  input_.remove_prefix(std::min(result.consumed, input_.size()));
   return !closing_;
 }
 
+// The caller is known before a byte of the body is kept, and the length that the body announces is not charged: its
+// bytes are, as they come.
 void HttpConnection::begin(const host::HttpHead& head) {
+  has_asked_ = true;
   exchange_.begin(head);
   // While draining, every answer says that the connection closes, so clients move on without losing a request.
-  form_ = {head.keep_alive && !context_.draining, head.http_1_1, head.method == host::HttpMethod::head};
-  message_began_ = context_.now;
-  message_bytes_ = 0;
+  form_ = {.keep_alive = head.keep_alive && !context_.draining,
+           .http_1_1 = head.http_1_1,
+           .head_only = head.method == host::HttpMethod::head,
+           .accepted = exchange_.accepted_coding(head),
+           .fields = exchange_.cors_fields()};
+  window_began_ = context_.now;
+  window_bytes_ = 0;
+  body_came_ = 0;
   reading_ = head.chunked ? Reading::chunks : Reading::body;
-  if (const auto refusal = over_limits(head, context_)) return refuse(*refusal);
-  exchange_.identify(head, stream_.tls());
-  const auto& refusal = exchange_.refusal();
-  // Where callers are authenticated, a refused one must not make the server read a long body for nothing.
-  if (refusal && exchange_.asks_who() && (head.chunked || head.content_length > kRefusedBodyMax)) {
-    return refuse_and_close(*refusal);
-  }
-  exchange_.open_body(head.chunked ? 0 : head.content_length);
   body_length_ = head.content_length;
   if (head.chunked) chunks_ = host::ChunkedReader();
+  if (!head.chunked && head.content_length > context_.limits.body_max) return refuse({413, "body too large"});
+  exchange_.identify(head, stream_.tls());
+  // A body that is not kept must not make the server read for long.
+  const auto& refusal = exchange_.refusal();
+  const bool has_body = head.chunked || head.content_length > 0;
+  const bool long_body = head.chunked ? exchange_.asks_who() : head.content_length > kRefusedBodyMax;
+  // Whoever asks before it sends the body gets the answer now, and may not send it at all.
+  if (refusal && (long_body || (head.expects_continue && has_body))) {
+    return refuse_and_close(*refusal);
+  }
+  if (!head.chunked && head.content_length > body_max()) return refuse({413, "body too large"});
+  if (const auto wrong = exchange_.open_body(head)) return refuse(*wrong);
   // Sent only if no answer is owed: an interim response must not overtake the answers to earlier requests.
-  if (head.expects_continue && answers_.owed() == 0 && (head.chunked || head.content_length > 0)) {
+  if (head.expects_continue && answers_.owed() == 0 && has_body) {
     answers_.append("HTTP/1.1 100 Continue\r\n\r\n");
   }
 }
 
+std::uint64_t HttpConnection::body_max() const {
+  if (exchange_.refusal() || !exchange_.takes_body()) return kRefusedBodyMax;
+  return exchange_.body_max();
+}
+
 bool HttpConnection::parse_body() {
-  std::string& body = exchange_.body();
-  const std::uint64_t missing = body_length_ - body.size();
-  const std::size_t take = static_cast<std::size_t>(std::min<std::uint64_t>(missing, in_.size() - in_at_));
-  body.append(in_, in_at_, take);
-  in_at_ += take;
-  if (take < missing) return false;
+  const std::uint64_t missing = body_length_ - body_came_;
+  // While content is still being unpacked, no more is taken.
+  const auto take = waits_ ? 0 : static_cast<std::size_t>(std::min<std::uint64_t>(missing, input_.size()));
+  const std::string_view content = input_.substr(0, take);
+  input_.remove_prefix(take);
+  body_came_ += take;
+  if (!take_content(content, body_length_)) return false;
+  if (body_came_ < body_length_) return false;
+  return end_content();
+}
+
+// One chunk reader for all bodies that announce no length. What it takes is passed on at once, and the rest of the
+// input stays where it is while the exchange unpacks.
+bool HttpConnection::parse_chunks() {
+  thread_local std::string content;
+  if (waits_ || chunks_.state() == host::ChunkedReader::State::reading) {
+    content.clear();
+    if (!waits_) {
+      // A packed body may be as long as an unpacked one, which is bounded where it is unpacked.
+      input_.remove_prefix(chunks_.feed(input_.substr(0, kReadBytes), content, body_max()));
+    }
+    // A chunk that cannot be parsed leaves no way to find the next request, so refuse() also closes.
+    if (chunks_.state() == host::ChunkedReader::State::refused) {
+      exchange_.refusal() ? refuse_and_close(*exchange_.refusal()) : refuse(chunks_.refusal());
+      return false;
+    }
+    if (!take_content(content, 0)) return false;
+  }
+  if (chunks_.state() == host::ChunkedReader::State::reading) return !input_.empty();
+  return end_content();
+}
+
+bool HttpConnection::take_content(std::string_view bytes, std::uint64_t length) {
+  waits_ = false;
+  if (const auto wrong = exchange_.take_body(bytes, length)) {
+    refuse(*wrong);
+    return false;
+  }
+  if (!exchange_.unpacks_more()) return true;
+  waits_ = true;
+  go_on_later();
+  return false;
+}
+
+bool HttpConnection::end_content() {
+  if (const auto wrong = exchange_.end_body()) {
+    refuse(*wrong);
+    return false;
+  }
   dispatch();
   return true;
 }
 
-bool HttpConnection::parse_chunks() {
-  in_at_ += chunks_.feed(std::string_view(in_).substr(in_at_), exchange_.body(), context_.limits.body_max);
-  exchange_.count_body();
-  // A chunk that cannot be parsed leaves no way to find the next request, so refuse() also closes.
-  if (chunks_.state() == host::ChunkedReader::State::refused) {
-    refuse(chunks_.refusal());
-    return false;
-  }
-  if (chunks_.state() == host::ChunkedReader::State::reading) return false;
-  dispatch();
-  return true;
+void HttpConnection::go_on_later() {
+  if (!std::exchange(later_, true)) context_.later.push_back(this);
 }
 
 void HttpConnection::dispatch() {
   reading_ = Reading::head;
-  message_began_ = context_.now;
-  message_bytes_ = 0;
+  window_began_ = context_.now;
+  window_bytes_ = input_.size();
   if (!form_.keep_alive) closing_ = true;
   // The place in the queue is taken before the answer exists, which keeps the order of the requests.
   HttpPending& pending = answers_.add({.form = form_, .read = read_at_});
@@ -231,7 +326,15 @@ void HttpConnection::dispatch() {
 
 // ---- Answers ----
 
+// Even a short answer needs room, and a client that leaves so many unread that there is none loses its connection.
 void HttpConnection::reply(HttpPending& pending, const Reply& reply) {
+  const std::size_t packed = pending.form.accepted == host::ContentCoding::identity ? 0 : host::kPackBytes;
+  const std::size_t room = reply.body.size() + reply.headers.size() + packed + kReplyRoom;
+  if (!answers_.make_room(room, nullptr)) {
+    static constexpr std::string_view kNoRoom = "the server holds too many bytes for its callers";
+    if (reply.body.size() <= kReplyRoom) return close_now();
+    return this->reply(pending, {503, kJsonType, error_body(kNoRoom), "Retry-After: 1\r\n"});
+  }
   context_.writer.write(answers_.output_of(pending), pending.form, reply);
   finish(pending);
 }
@@ -242,12 +345,21 @@ void HttpConnection::finish(HttpPending& pending) {
   mark_dirty();
 }
 
+MemoryAccount* HttpConnection::group_of(const HttpCall& call) const {
+  return call.memory.places().group == nullptr ? places_.group : call.memory.places().group;
+}
+
 void HttpConnection::answered(const HttpCall& call) {
   HttpPending& pending = answers_.find(&call.asker);
   pending.asker = nullptr;
   // A background request waits on purpose; its waiting would hide what the gateway itself adds.
   pending.added = call.background > 0 ? AddedTime::nowhere : AddedTime::infer;
   pending.compute = call.compute;
+  if (!answers_.make_room(HttpAnswerWriter::room_for(pending.form, call), group_of(call))) {
+    return reply(pending,
+                 {503, kJsonType, error_body("the server holds too many bytes for its callers to send this answer"),
+                  "Retry-After: 1\r\n"});
+  }
   context_.writer.write(answers_.output_of(pending), pending.form, call);
   finish(pending);
 }
@@ -255,9 +367,7 @@ void HttpConnection::answered(const HttpCall& call) {
 void HttpConnection::answered(const HttpControl& call) {
   HttpPending& pending = answers_.find(&call.asker);
   pending.asker = nullptr;
-  context_.writer.write(answers_.output_of(pending), pending.form, http_status(call.status), call.type, "",
-                        call.answer);
-  finish(pending);
+  reply(pending, {http_status(call.status), call.type, call.answer});
 }
 
 void HttpConnection::refuse(const host::HttpRefusal& refusal) {
@@ -301,10 +411,18 @@ void HttpConnection::proceed() {
   dirty_ = false;
   flush();
   // Continues only if there is unread input that the pipeline limit or the output had held back.
-  if (!stream_.is_open() || closing_ || in_at_ == in_.size() || blocked()) return;
-  const std::size_t before = in_at_;
-  parse();
-  if (in_at_ != before || closing_) mark_dirty();
+  if (!stream_.is_open() || closing_ || blocked()) return;
+  if (!waits_ && in_at_ == in_.size()) return;
+  if (later_) return;
+  const std::size_t before = in_.size() - in_at_;
+  parse_kept();
+  if (in_.size() - in_at_ != before || closing_) mark_dirty();
+}
+
+void HttpConnection::proceed_later() {
+  later_ = false;
+  proceed();
+  watch();
 }
 
 // ---- The end ----
@@ -332,12 +450,33 @@ bool HttpConnection::out_of_time(TimePoint now) const {
   if (lingering_) return now - quiet_since_ > kLingerMax;
   if (stream_.shaking_hands()) return now - quiet_since_ > limits.grace;
   if (!answers_.unsent().empty()) return now - unsent_since_ > limits.unread;
+  // A client that waits for an answer may still owe the rest of its next request.
+  if (in_message() && !closing_ && !blocked() && !waits_) return too_slow(now);
   if (answers_.owed() > 0) return false;
-  if (!in_message()) return now - quiet_since_ > limits.idle;
-  // A body may take longer the more of it has arrived, at rate_min bytes per second; a head may not. This bounds
-  // clients that send a byte now and then to keep a connection busy.
-  const double allowed = to_seconds(limits.grace) + static_cast<double>(message_bytes_) / limits.rate_min;
-  return to_seconds(now - message_began_) > (reading_ == Reading::head ? to_seconds(limits.grace) : allowed);
+  return now - quiet_since_ > limits.idle;
+}
+
+// A head must be complete within the grace. A body must bring rate_min bytes a second over each window of that length,
+// whatever it has brought before: one that was sent fast and then paused holds its memory no longer than a slow one.
+bool HttpConnection::too_slow(TimePoint now) const {
+  const HttpLimits& limits = context_.limits;
+  if (now - window_began_ <= limits.grace) return false;
+  if (reading_ == Reading::head) return true;
+  return static_cast<double>(window_bytes_) < limits.rate_min * to_seconds(now - window_began_);
+}
+
+void HttpConnection::renew_window(TimePoint now) {
+  if (reading_ == Reading::head && !blocked()) return;
+  if (now - window_began_ <= context_.limits.grace && !blocked() && !waits_) return;
+  window_began_ = now;
+  window_bytes_ = 0;
+}
+
+std::optional<TimePoint> HttpConnection::quiet_since() const {
+  if (!stream_.is_open() || lingering_ || closing_ || waits_) return std::nullopt;
+  if (answers_.owed() > 0 || !answers_.unsent().empty()) return std::nullopt;
+  if (in_message()) return reading_ == Reading::head ? std::optional(window_began_) : std::nullopt;
+  return quiet_since_;
 }
 
 void HttpConnection::time_out() {
@@ -352,8 +491,12 @@ void HttpConnection::time_out() {
   flush();
 }
 
-void HttpConnection::stop_when_idle() {
-  if (answers_.owed() == 0 && answers_.unsent().empty() && !in_message()) close_now();
+// The rest of a request that has stopped coming may never come, and must not hold a drain up for as long as one may
+// take.
+void HttpConnection::stop_when_idle(TimePoint now) {
+  if (answers_.owed() > 0 || !answers_.unsent().empty() || waits_) return;
+  if (!in_message()) return close_now();
+  if (now - std::max(read_at_, quiet_since_) > kStallMax) time_out();
 }
 
 void HttpConnection::shut() {
@@ -362,6 +505,7 @@ void HttpConnection::shut() {
   stream_.close();
   exchange_.drop_body();
   answers_.abandon([this](Call* call) { context_.calls.abandon(call); });
+  context_.shared.peers.leave(peer_key_);
 }
 
 // The server keeps the object until the end of the turn, since callers of this function are still on the stack.

@@ -22,6 +22,7 @@ struct Asked {
                 .clock = clock,
                 .gateway = gateway,
                 .limits = {},
+                .shared = shared,
                 .frontdoor = Frontdoor(gateway, clock),
                 .calls = HttpCalls(owner, owner, inbox, false),
                 .writer = HttpAnswerWriter(kTimeZero),
@@ -31,6 +32,7 @@ struct Asked {
     models[0].signature = {{{"in", Datatype::int32, {2}, 0, false}}, {{"out", Datatype::int32, {2}, 0, false}}};
     return models;
   }
+  MemoryPlaces places() { return {nullptr, nullptr, &gateway.memory.data()}; }
   // The whole request in one go.
   std::variant<Reply, HttpAsker*> ask(HttpExchange& exchange, const std::string& head_text, std::string_view body) {
     host::HttpHead head;
@@ -38,9 +40,9 @@ struct Asked {
     EXPECT_EQ(parsed.kind, host::HttpHeadResult::Kind::complete);
     exchange.begin(head);
     exchange.identify(head, nullptr);
-    exchange.open_body(body.size());
-    EXPECT_EQ(context.calls.body_bytes, body.size());
-    exchange.body() += body;
+    EXPECT_FALSE(exchange.open_body(head));
+    EXPECT_FALSE(exchange.take_body(body, body.size()));
+    EXPECT_FALSE(exchange.end_body());
     return exchange.dispatch(nullptr);
   }
 
@@ -50,6 +52,7 @@ struct Asked {
   host::LiveClock clock;
   Owner owner;
   Inbox inbox;
+  HttpShared shared{100, 1 << 20};
   HttpContext context;
 };
 
@@ -57,7 +60,7 @@ constexpr std::string_view kInfer = "POST /v2/models/rank/infer HTTP/1.1\r\nHost
 
 TEST(HttpExchange, PostsAnInferenceThatMakesSense) {
   Asked asked;
-  HttpExchange exchange(asked.context, {});
+  HttpExchange exchange(asked.context, {}, asked.places());
   const auto outcome = asked.ask(exchange, std::string(kInfer) + "Tangram-Input-Size: 9\r\n\r\n",
                                  R"({"inputs":[{"name":"in","datatype":"INT32","shape":[1,2],"data":[3,4]}]})");
   ASSERT_TRUE(std::holds_alternative<HttpAsker*>(outcome));
@@ -72,17 +75,17 @@ TEST(HttpExchange, PostsAnInferenceThatMakesSense) {
 // Its bytes are free again, and it is counted with its model.
 TEST(HttpExchange, AnswersAtOnceWhatMakesNoSense) {
   Asked asked;
-  HttpExchange exchange(asked.context, {});
+  HttpExchange exchange(asked.context, {}, asked.places());
   const auto outcome = asked.ask(exchange, std::string(kInfer) + "\r\n", "{");
   ASSERT_TRUE(std::holds_alternative<Reply>(outcome));
   EXPECT_EQ(std::get<Reply>(outcome).status, 400);
   EXPECT_EQ(asked.gateway.refused_count(&asked.models[0], RequestRefusal::invalid), 1u);
-  EXPECT_EQ(asked.context.calls.body_bytes, 0u);
+  EXPECT_EQ(asked.gateway.memory.data().used(), 0u);
 }
 
 TEST(HttpExchange, RefusesAFieldThatCameTwice) {
   Asked asked;
-  HttpExchange exchange(asked.context, {});
+  HttpExchange exchange(asked.context, {}, asked.places());
   const auto outcome =
       asked.ask(exchange, std::string(kInfer) + "Tangram-Deadline-Ms: 5\r\nTangram-Deadline-Ms: 6\r\n\r\n", "{}");
   ASSERT_TRUE(std::holds_alternative<Reply>(outcome));
@@ -92,9 +95,9 @@ TEST(HttpExchange, RefusesAFieldThatCameTwice) {
 // Metrics are text, everything else is JSON.
 TEST(HttpExchange, AsksTheWorldWithTheTypeOfTheAnswer) {
   Asked asked;
-  HttpExchange exchange(asked.context, {.port = Port::admin});
+  HttpExchange exchange(asked.context, {.port = Port::admin}, asked.places());
   for (const auto& [path, type] : {std::pair{"metrics", kMetricsType}, std::pair{"status", kJsonType}}) {
-    const auto outcome = asked.ask(exchange, std::string("GET /") + path + " HTTP/1.1\r\nHost: a\r\n\r\n", "");
+    const auto outcome = asked.ask(exchange, std::string("GET /") + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "");
     ASSERT_TRUE(std::holds_alternative<HttpAsker*>(outcome));
     Inbox::Contents posted;
     asked.inbox.take(posted);
@@ -104,16 +107,18 @@ TEST(HttpExchange, AsksTheWorldWithTheTypeOfTheAnswer) {
 
 TEST(HttpExchange, TellsOnceOfARequestThatIsCutOff) {
   Asked asked;
-  HttpExchange exchange(asked.context, {});
+  HttpExchange exchange(asked.context, {}, asked.places());
   host::HttpHead head;
   const std::string text = std::string(kInfer) + "Content-Length: 7\r\n\r\n";
   ASSERT_EQ(host::parse_http_head(text, 4096, head).kind, host::HttpHeadResult::Kind::complete);
   exchange.begin(head);
-  exchange.open_body(7);
+  EXPECT_FALSE(exchange.open_body(head));
+  EXPECT_FALSE(exchange.take_body("123", 7));
+  EXPECT_EQ(asked.gateway.memory.data().used(), 3u);
   exchange.cut_off({408, "the request was not complete in time"});
   exchange.cut_off({408, "the request was not complete in time"});
   EXPECT_EQ(asked.gateway.refused_count(&asked.models[0], RequestRefusal::too_slow), 1u);
-  EXPECT_EQ(asked.context.calls.body_bytes, 0u);
+  EXPECT_EQ(asked.gateway.memory.data().used(), 0u);
   // It was slow, but HTTP as it should be.
   EXPECT_EQ(asked.gateway.traffic.requests_malformed.load(), 0u);
 }

@@ -65,6 +65,11 @@ void Inbox::on_rejected_upstream(SliceId slice, Duration retry_after) {
   posted_.rejected_upstream.push_back({slice, retry_after});
 }
 
+void Inbox::on_ran(SliceId slice, Duration ran) {
+  const host::MutexLock lock(mutex_);
+  posted_.ran.push_back({slice, ran});
+}
+
 void Inbox::take(Contents& taken) {
   // Swapping gives the emptied vectors of `taken` to the next posts, so the steady state allocates nothing.
   TANGRAM_CHECK(taken.calls.empty() && taken.reports.empty() && taken.rejected_upstream.empty(),
@@ -73,6 +78,7 @@ void Inbox::take(Contents& taken) {
   taken.calls.swap(posted_.calls);
   taken.reports.swap(posted_.reports);
   taken.rejected_upstream.swap(posted_.rejected_upstream);
+  taken.ran.swap(posted_.ran);
 }
 
 }  // namespace tangram::serve

@@ -37,11 +37,17 @@ class Inbox final : public engines::ExecutorEvents {
     SliceId slice;
     Duration retry_after;
   };
+  // How long a batch took where it ran.
+  struct Ran {
+    SliceId slice;
+    Duration ran;
+  };
   // Everything that was posted since the last take(), in the order of posting.
   struct Contents {
     std::vector<Posted> calls;
     std::vector<Report> reports;
     std::vector<RejectedUpstream> rejected_upstream;
+    std::vector<Ran> ran;
   };
 
   // `waker` is called when something was posted and the world may be asleep. Set before the first post.
@@ -61,6 +67,7 @@ class Inbox final : public engines::ExecutorEvents {
   void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
   void on_rejected_upstream(SliceId slice, Duration retry_after) override EXCLUDES(mutex_);
+  void on_ran(SliceId slice, Duration ran) override EXCLUDES(mutex_);
 
   // A device is cut, or could not be.
   void on_cut(DeviceId device, bool ok);

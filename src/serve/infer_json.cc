@@ -25,6 +25,7 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "core/bytes_slot.h"
+#include "serve/classification.h"
 #include "serve/small_floats.h"
 
 namespace tangram::serve {
@@ -33,6 +34,10 @@ namespace {
 // Inputs of one request, and outputs. The limit bounds what a hostile body can make the server allocate.
 constexpr std::size_t kInputsMax = 64;
 constexpr std::size_t kRankMax = 9;  // Samples and eight axes.
+// With so much text left or less, data is converted before its shape is looked at: it cannot become much.
+constexpr std::size_t kConvertUnseen = 64 << 10;
+// Data may be so much longer than its shape before its conversion ends: a small mistake is told with its numbers.
+constexpr std::size_t kSlackBytes = 4096;
 
 // The nesting of the JSON lists of one input. All lists of one level have the same length; the lists of the innermost
 // level hold elements, all others hold lists. [[1,2,3],[4,5,6]] has two levels with the lengths 2 and 3.
@@ -42,6 +47,8 @@ struct Nesting {
   std::size_t levels = 0;
   std::size_t elements_at = kUnknown;  // The level whose lists hold elements.
   std::array<std::int64_t, kRankMax> lengths;
+  // The converted bytes must not exceed this: data that is longer than its shape is not converted to its end.
+  std::size_t end_max = std::string::npos;
 };
 
 // One input as it appears in the JSON. Its members can come in any order, so nothing is checked against anything else
@@ -53,7 +60,8 @@ struct JsonInput {
   std::optional<std::int64_t> binary_size;
   std::string_view data_text;  // JSON that could not be converted yet, because the datatype came later.
   bool has_data = false;
-  bool wire = false;  // BYTES that came behind the JSON, and were converted.
+  bool wire = false;      // BYTES that came behind the JSON, and were converted.
+  bool prepared = false;  // prepare() has charged what it becomes.
   std::size_t converted_begin = 0;
   std::size_t converted_end = 0;
   Nesting nesting;
@@ -62,6 +70,7 @@ struct JsonInput {
 struct JsonOutput {
   std::string name;
   std::optional<bool> binary;
+  std::int32_t classes = 0;
 };
 
 struct JsonRequest {
@@ -173,6 +182,7 @@ bool convert_member(JsonReader& json, Datatype datatype, std::string& out, Nesti
     if (nesting.elements_at != Nesting::kUnknown) return json.fail("data is ragged: elements are at several depths");
     nesting.elements_at = level;
   }
+  if (out.size() > nesting.end_max) return json.fail("there are more elements than the shape has");
   return convert_element(json, datatype, out);
 }
 
@@ -259,25 +269,47 @@ std::optional<CallProblem> read_input_parameter(std::string_view name, const Par
 
 std::optional<CallProblem> read_output_parameter(std::string_view name, const ParameterValue& value,
                                                  JsonOutput& output) {
+  if (name == "classification") return read_classes(value, output.classes);
   if (name != "binary_data") return check_output_parameter(name, value);
   if (!value.is_boolean()) return wrong_parameter(name, "true or false", value);
   output.binary = value.number != 0;
   return std::nullopt;
 }
 
+GivenInput as_given(const JsonInput& input, std::string_view data) {
+  return {input.name, parse_datatype(input.datatype_name), input.datatype_name, input.shape.data(), input.shape.size(),
+          data};
+}
+
+// Before data is converted: its shape fits the model, and there is memory for what it becomes. Ensures that the
+// conversion ends soon after the last element of the shape.
+std::optional<CallProblem> prepare(JsonInput& input, Call& call) {
+  std::uint64_t bytes = 0;
+  if (auto problem = bytes_of_input(as_given(input, {}), call, bytes)) return problem;
+  if (auto problem = charge(call, bytes)) return problem;
+  input.prepared = true;
+  input.nesting.end_max = call.converted.size() + static_cast<std::size_t>(bytes) + kSlackBytes;
+  call.converted.reserve(call.converted.size() + static_cast<std::size_t>(bytes));
+  return std::nullopt;
+}
+
 // Converts the data at once if the datatype is known. JSON members have no order, so the datatype can follow the data:
-// then the text is remembered and skipped, and convert_late() reads it a second time.
-bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
+// then the text is remembered and skipped, and convert_late() reads it a second time. So it is with long data, and with
+// BYTES, which become many times as long, if the shape is not known.
+bool read_data(JsonReader& json, JsonRequest& request, JsonInput& input, Call& call) {
   input.has_data = true;
   const auto datatype = parse_datatype(input.datatype_name);
-  if (!datatype) {
+  const bool large = json.rest().size() > kConvertUnseen || datatype == Datatype::bytes;
+  if (!datatype || (large && (input.name.empty() || input.shape.empty()))) {
     input.data_text = json.rest();
     return json.skip();
   }
-  input.converted_begin = converted.size();
-  const bool good = convert_data(json, *datatype, converted, input.nesting);
-  input.converted_end = converted.size();
-  return good;
+  if (large && !go_on(json, request, prepare(input, call))) return false;
+  input.converted_begin = call.converted.size();
+  const bool good = convert_data(json, *datatype, call.converted, input.nesting);
+  input.converted_end = call.converted.size();
+  if (input.prepared) return good;
+  return good && go_on(json, request, charge(call, input.converted_end - input.converted_begin));
 }
 
 constexpr std::array<std::string_view, 4> kRequestKeys{"id", "parameters", "inputs", "outputs"};
@@ -304,7 +336,7 @@ class OnceEach {
   unsigned seen_ = 0;
 };
 
-bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) {
+bool read_input(JsonReader& json, JsonRequest& request, Call& call) {
   if (request.inputs.size() == kInputsMax) return json.fail("too many inputs");
   JsonInput& input = request.inputs.emplace_back();
   OnceEach once(kInputKeys);
@@ -313,7 +345,7 @@ bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) 
     if (key == "name") return json.string(input.name);
     if (key == "datatype") return json.string(input.datatype_name);
     if (key == "shape") return read_shape(json, input.shape);
-    if (key == "data") return read_data(json, input, converted);
+    if (key == "data") return read_data(json, request, input, call);
     if (key != "parameters" || json.peek() == 'n') return json.skip();
     return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
       return go_on(json, request, read_input_parameter(name, value, input));
@@ -354,7 +386,7 @@ bool read_request(JsonReader& json, JsonRequest& request, Call& call) {
     if (optional && json.peek() == 'n') return json.null();
     if (key == "id") return json.string(call.id);
     if (key == "parameters") return read_request_parameters(json, request, call);
-    if (key == "inputs") return json.array([&] { return read_input(json, request, call.converted); });
+    if (key == "inputs") return json.array([&] { return read_input(json, request, call); });
     if (key != "outputs") return json.skip();
     request.outputs_named = true;
     return json.array([&] { return read_output(json, request); });
@@ -362,9 +394,11 @@ bool read_request(JsonReader& json, JsonRequest& request, Call& call) {
 }
 
 // Converts data that preceded its datatype in the JSON.
-std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted) {
+std::optional<CallProblem> convert_late(JsonInput& input, Call& call) {
+  std::string& converted = call.converted;
   const auto datatype = parse_datatype(input.datatype_name);
   if (!datatype) return std::nullopt;  // Reported when the inputs are compared with the model.
+  if (auto problem = prepare(input, call)) return problem;
   JsonReader json(input.data_text);
   json.allow_non_finite();
   input.converted_begin = converted.size();
@@ -374,10 +408,23 @@ std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted
   return invalid_request(fmt::format("input '{}': {} of its data", input.name, json.problem()));
 }
 
+// How many elements the wire form of BYTES has; nothing: the last is cut off.
+std::optional<std::uint64_t> count_wire_elements(std::string_view wire) {
+  std::uint64_t count = 0;
+  for (; !wire.empty(); ++count) {
+    std::uint32_t length = 0;
+    if (wire.size() < sizeof length) return std::nullopt;
+    std::memcpy(&length, wire.data(), sizeof length);
+    if (wire.size() - sizeof length < length) return std::nullopt;
+    wire.remove_prefix(sizeof length + std::size_t{length});
+  }
+  return count;
+}
+
 // Converts BYTES elements behind the JSON to slots of a fixed size. Walks over the binary inputs in the same order as
 // locate_data(), which also reports announced bytes that are missing; here they only shorten the part.
-std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::string_view binary,
-                                        std::string& converted) {
+std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::string_view binary, Call& call) {
+  std::string& converted = call.converted;
   for (auto& input : inputs) {
     if (!input.binary_size || input.has_data) continue;
     const std::string_view part = binary.substr(0, static_cast<std::size_t>(std::min<std::int64_t>(
@@ -385,6 +432,17 @@ std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::str
     binary.remove_prefix(part.size());
     if (parse_datatype(input.datatype_name) != Datatype::bytes) continue;
     input.wire = true;
+    // An element takes four bytes behind the JSON and a slot here: the shape says how many there may be.
+    std::uint64_t slots = 0;
+    if (auto problem = bytes_of_input(as_given(input, {}), call, slots)) return problem;
+    const auto found = count_wire_elements(part);
+    if (!found) return invalid_request(fmt::format("input '{}': an element is longer than what is left", input.name));
+    if (*found * kBytesSlot != slots) {
+      return invalid_request(
+          fmt::format("input '{}' has {} elements, expected {}", input.name, *found, slots / kBytesSlot));
+    }
+    if (auto problem = charge(call, slots)) return problem;
+    converted.reserve(converted.size() + static_cast<std::size_t>(slots));
     input.converted_begin = converted.size();
     if (const auto problem = wire_to_slots(part, converted)) {
       return invalid_request(fmt::format("input '{}': {}", input.name, *problem));
@@ -402,10 +460,10 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
   // All conversions come first: they append to call.converted and can move it, so no view of it may exist yet.
   for (auto& input : request.inputs) {
     if (!input.data_text.empty()) {
-      if (auto problem = convert_late(input, call.converted)) return problem;
+      if (auto problem = convert_late(input, call)) return problem;
     }
   }
-  if (auto problem = convert_wire(request.inputs, binary, call.converted)) return problem;
+  if (auto problem = convert_wire(request.inputs, binary, call)) return problem;
   for (auto& input : request.inputs) {
     if (input.binary_size && input.has_data) {
       return invalid_request(fmt::format("input '{}' has both data and binary_data_size", input.name));
@@ -429,8 +487,7 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
       data =
           std::string_view(call.converted).substr(input.converted_begin, input.converted_end - input.converted_begin);
     }
-    given.push_back({input.name, parse_datatype(input.datatype_name), input.datatype_name, input.shape.data(),
-                     input.shape.size(), data});
+    given.push_back(as_given(input, data));
   }
   // Bytes that belong to no input mean that a length is wrong, and then earlier tensors could be shifted, too.
   if (!binary.empty()) return invalid_request(fmt::format("{} unexpected bytes follow the last input", binary.size()));
@@ -542,13 +599,40 @@ void write_data(std::string& out, Datatype datatype, std::string_view raw) {
 // BYTES elements that are not UTF-8 are sent as bytes even if the client asked for JSON, whose strings cannot hold
 // them.
 bool goes_binary(const CallOutput& output, const TensorSpec& spec, std::string_view raw) {
-  if (output.binary) return true;
+  if (output.binary || output.classes > 0) return output.binary;
   return spec.datatype == Datatype::bytes && !all_text(raw);
+}
+
+// The wire form of BYTES.
+std::string texts_to_wire(const std::vector<std::string>& texts) {
+  std::string wire;
+  for (const auto& text : texts) {
+    append_raw(wire, static_cast<std::uint32_t>(text.size()));
+    wire += text;
+  }
+  return wire;
+}
+
+// An output of which the classes were asked for is BYTES, with a row for each sample.
+void write_classes(std::string& out, const Call& call, const CallOutput& output) {
+  const TensorSpec& spec = call.model->signature.outputs[output.index];
+  const auto classes = classify(spec.datatype, raw_output(call, output.index), call.samples, output.classes);
+  out += R"({"name":)";
+  append_json_string(out, spec.name);
+  out += fmt::format(R"(,"datatype":"BYTES","shape":[{},{}],)", call.samples,
+                     classes.size() / static_cast<std::size_t>(call.samples));
+  if (output.binary) {
+    out += fmt::format(R"("parameters":{{"binary_data_size":{}}}}})", texts_to_wire(classes).size());
+  } else {
+    // Digits, signs, points and colons only: nothing to escape.
+    out += fmt::format(R"("data":["{}"]}})", fmt::join(classes, R"(",")"));
+  }
 }
 
 // Writes the description of one output, and its data if that goes into the JSON. The shape is that of the request: the
 // samples it sent and its own extent, not those of the padded batch.
 void write_output(std::string& out, const Call& call, const CallOutput& output) {
+  if (output.classes > 0) return write_classes(out, call, output);
   const TensorSpec& spec = call.model->signature.outputs[output.index];
   const std::string_view raw = raw_output(call, output.index);
   out += R"({"name":)";
@@ -603,7 +687,10 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   // Naming no outputs, or an empty list of them, asks for all.
   if (!request.outputs_named || request.outputs.empty()) request_all_outputs(request.binary_output, call);
   for (const auto& output : request.outputs) {
-    if (auto problem = request_output(output.name, output.binary.value_or(request.binary_output), call)) return problem;
+    if (auto problem =
+            request_output(output.name, output.binary.value_or(request.binary_output), call, output.classes)) {
+      return problem;
+    }
   }
   return std::nullopt;
 }
@@ -637,8 +724,53 @@ void write_infer_answer(const Call& call, InferBody& body) {
     const TensorSpec& spec = call.model->signature.outputs[output.index];
     const std::string_view raw = raw_output(call, output.index);
     if (!goes_binary(output, spec, raw)) continue;
+    if (output.classes > 0) {
+      out += texts_to_wire(classify(spec.datatype, raw, call.samples, output.classes));
+      continue;
+    }
     spec.datatype == Datatype::bytes ? out += slots_to_wire(raw) : out += raw;
   }
+}
+
+// By the longest text of an element of each datatype and the comma behind it: -1.17549435e-38 and
+// -2.2250738585072014e-308 are the longest floats. A letter of a text becomes six at most (\u001f).
+std::size_t infer_answer_max(const Call& call) {
+  constexpr std::size_t kHeadOfOutput = 160;
+  constexpr std::size_t kClassBytes = 512;  // A double can have 309 digits before its point.
+  const auto text_factor = [](Datatype datatype) -> std::size_t {
+    switch (datatype) {
+      case Datatype::boolean: return 6;
+      case Datatype::int8:
+      case Datatype::uint8: return 5;
+      case Datatype::fp16:
+      case Datatype::bf16: return 8;
+      case Datatype::int16:
+      case Datatype::uint16:
+      case Datatype::int32:
+      case Datatype::uint32: return 4;
+      case Datatype::int64:
+      case Datatype::uint64:
+      case Datatype::fp64: return 4;
+      case Datatype::fp32: return 4;
+      case Datatype::bytes: return 6;
+    }
+    return 6;
+  };
+  std::size_t most = 256 + 6 * (call.id.size() + call.model->name.size());
+  for (const auto& output : call.outputs) {
+    const TensorSpec& spec = call.model->signature.outputs[output.index];
+    const std::size_t raw = raw_output(call, output.index).size();
+    most += kHeadOfOutput + 6 * spec.name.size() + 24 * (spec.shape.size() + 1);
+    if (output.classes > 0) {
+      // An order of the elements of a sample, and for each class a text, its string and a copy.
+      const std::size_t elements = raw / size_of(spec.datatype);
+      const std::size_t classes = static_cast<std::size_t>(call.samples) * static_cast<std::size_t>(output.classes);
+      most += elements * sizeof(std::uint32_t) + std::min(elements, classes) * kClassBytes;
+      continue;
+    }
+    most += output.binary ? raw : raw * text_factor(spec.datatype);
+  }
+  return most;
 }
 
 std::string error_body(std::string_view message) {

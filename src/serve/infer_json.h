@@ -19,6 +19,8 @@ struct InferBody {
   std::optional<std::size_t> json_length;
 };
 void write_infer_answer(const Call& call, InferBody& body);
+// More bytes than that answer has, without writing it.
+std::size_t infer_answer_max(const Call& call);
 
 // {"error":"..."}
 std::string error_body(std::string_view message);

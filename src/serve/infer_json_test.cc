@@ -197,7 +197,8 @@ TEST(InferRequest, ChecksTheParametersOfItsTensors) {
             "parameter 'binary_data_size': expected a number of bytes, got \"8\"");
   EXPECT_EQ(of_input(R"({"shared_memory_region":"a","shared_memory_byte_size":8})"), "shared memory is not supported");
   EXPECT_EQ(of_output(R"({"binary_data":1})"), "parameter 'binary_data': expected true or false, got 1");
-  EXPECT_EQ(of_output(R"({"classification":2})"), "classification is not supported");
+  EXPECT_EQ(of_output(R"({"classification":-1})"),
+            "parameter 'classification': expected a whole number from 0, got -1");
   EXPECT_EQ(of_output(R"({"classification":"2"})"),
             "parameter 'classification': expected a whole number from 0, got \"2\"");
   EXPECT_EQ(of_output(R"({"shared_memory_region":"a"})"), "shared memory is not supported");

@@ -15,6 +15,7 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "core/bytes_slot.h"
+#include "serve/classification.h"
 
 namespace tangram::serve {
 namespace {
@@ -24,6 +25,8 @@ namespace {
 constexpr std::int64_t kAxisMax = 1'000'000'000;
 // About 11 days. Nanoseconds of it fit into 64 bits with room for a sum.
 constexpr double kDeadlineMsMax = 1e9;
+// An input of up to so many bytes is read before the plan is asked whether it takes it.
+constexpr std::uint64_t kLeftToScheduler = 256 << 10;
 
 // The beginning of a text that a client sent, in quotes, for an error message. Cutting can split a UTF-8 sequence, so
 // bytes that make no text become question marks: the message becomes a JSON string.
@@ -92,10 +95,11 @@ CallProblem wrong_shape(const GivenInput& input, const TensorSpec& spec, const C
                                      call.model->name, expected_shape(spec), shape_text(input.shape, input.rank)));
 }
 
-// Compares one input with the model's specification. `samples` and `extent` hold the number of samples and the length
-// of the variable axes seen so far, 0 for none: all inputs must agree, because a batch is padded along one common axis.
-std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpec& spec, std::int64_t& extent,
-                                        std::int64_t& samples, const Call& call) {
+// Compares datatype and shape of one input with the model's specification, and computes its bytes. `samples` and
+// `extent` hold the number of samples and the length of the variable axes seen so far, 0 for none: all inputs must
+// agree, because a batch is padded along one common axis.
+std::optional<CallProblem> check_shape(const GivenInput& input, const TensorSpec& spec, std::int64_t& extent,
+                                       std::int64_t& samples, const Call& call, std::optional<std::uint64_t>& bytes) {
   if (input.datatype != spec.datatype) {
     return invalid_request(fmt::format("inference input '{}' data-type is '{}', but model '{}' expects '{}'",
                                        input.name, input.datatype_name, call.model->name, to_string(spec.datatype)));
@@ -120,19 +124,74 @@ std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpe
     if (variable) extent = length;
     if (__builtin_mul_overflow(elements, length, &elements)) return wrong_shape(input, spec, call);
   }
-  // Now the bytes decide. What passes here can be copied with lengths that are computed from the shape alone.
-  std::int64_t bytes = 0;
-  const bool too_large = __builtin_mul_overflow(elements, static_cast<std::int64_t>(size_of(spec.datatype)), &bytes);
-  if (too_large || static_cast<std::uint64_t>(bytes) != input.data.size()) {
-    return invalid_request(fmt::format("input '{}' of shape {} has {} bytes, expected {}", input.name,
-                                       shape_text(input.shape, input.rank), input.data.size(), too_large ? 0 : bytes));
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(elements, static_cast<std::int64_t>(size_of(spec.datatype)), &product)) {
+    bytes.reset();
+  } else {
+    bytes = static_cast<std::uint64_t>(product);
   }
   return std::nullopt;
+}
+
+// Compares one input with the model's specification.
+std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpec& spec, std::int64_t& extent,
+                                        std::int64_t& samples, const Call& call) {
+  std::optional<std::uint64_t> bytes;
+  if (auto problem = check_shape(input, spec, extent, samples, call, bytes)) return problem;
+  // Now the bytes decide. What passes here can be copied with lengths that are computed from the shape alone.
+  if (bytes != input.data.size()) {
+    return invalid_request(fmt::format("input '{}' of shape {} has {} bytes, expected {}", input.name,
+                                       shape_text(input.shape, input.rank), input.data.size(), bytes.value_or(0)));
+  }
+  return std::nullopt;
+}
+
+// The answer of a request of this shape, all outputs of the model. Nothing: more than any number says.
+std::optional<std::uint64_t> bytes_of_answer(const Call& call) {
+  std::uint64_t sum = 0;
+  for (const auto& spec : call.model->signature.outputs) {
+    const auto each = bytes_of(spec, call.extent);
+    std::uint64_t bytes = 0;
+    if (!each ||
+        __builtin_mul_overflow(static_cast<std::uint64_t>(*each), static_cast<std::uint64_t>(call.samples), &bytes) ||
+        __builtin_add_overflow(sum, bytes, &sum)) {
+      return std::nullopt;
+    }
+  }
+  return sum;
 }
 
 }  // namespace
 
 CallProblem invalid_request(std::string message) { return {CallStatus::invalid, std::move(message)}; }
+
+std::optional<CallProblem> bytes_of_input(const GivenInput& input, const Call& call, std::uint64_t& bytes) {
+  const ServedModel& model = *call.model;
+  const auto spec = std::ranges::find(model.signature.inputs, input.name, &TensorSpec::name);
+  if (spec == model.signature.inputs.end()) {
+    return invalid_request(fmt::format("unexpected inference input '{}' for model '{}'", input.name, model.name));
+  }
+  std::int64_t extent = 0;
+  std::int64_t samples = 0;
+  std::optional<std::uint64_t> product;
+  if (auto problem = check_shape(input, *spec, extent, samples, call, product)) return problem;
+  if (!product) return wrong_shape(input, *spec, call);
+  bytes = *product;
+  // Small ones are left to the scheduler, which knows the plan better and counts what is beyond it.
+  const bool too_long = model.size_max > 0 && extent > model.size_max;
+  const bool too_many = model.size_max > 0 && samples > model.samples_max;
+  if (bytes <= kLeftToScheduler || (!too_long && !too_many)) return std::nullopt;
+  return invalid_request(fmt::format("model '{}': no slice of the plan accepts {} samples of size {}", model.name,
+                                     samples, std::max<std::int64_t>(extent, 1)));
+}
+
+std::optional<CallProblem> charge(Call& call, std::uint64_t bytes) {
+  if (call.memory.grow(bytes)) return std::nullopt;
+  if (call.memory.could_hold(call.memory.bytes() + std::min(bytes, MemoryAccount::kUnlimited / 2))) {
+    return CallProblem{CallStatus::unavailable, "the server holds too many bytes for its callers"};
+  }
+  return invalid_request("the request and its answer need more memory than one caller may have (--memory-max)");
+}
 
 // ---- Parameters ----
 
@@ -217,21 +276,32 @@ std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, s
   // The size that buckets are chosen by: what the client says, else the length of the variable axis, else the service's
   // own constant.
   call.size = input_size ? *input_size : extent != 0 ? extent : call.model->size_fixed;
-  return std::nullopt;
+  // Charged before the request runs: an answer that there is no room for would have run in vain.
+  return charge(call, bytes_of_answer(call).value_or(MemoryAccount::kUnlimited));
 }
 
 void request_all_outputs(bool binary, Call& call) {
   call.outputs.clear();
-  for (std::size_t i = 0; i < call.model->signature.outputs.size(); ++i) call.outputs.push_back({i, binary});
+  for (std::size_t i = 0; i < call.model->signature.outputs.size(); ++i) call.outputs.push_back({i, binary, 0});
 }
 
-std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call) {
+std::optional<CallProblem> read_classes(const ParameterValue& value, std::int32_t& classes) {
+  if (!value.is_natural(0, INT32_MAX)) return wrong_parameter("classification", "a whole number from 0", value);
+  classes = static_cast<std::int32_t>(value.number);
+  return std::nullopt;
+}
+
+std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call, std::int32_t classes) {
   const auto& specs = call.model->signature.outputs;
   const auto spec = std::ranges::find(specs, name, &TensorSpec::name);
   if (spec == specs.end()) {
     return invalid_request(fmt::format("unexpected inference output '{}' for model '{}'", name, call.model->name));
   }
-  call.outputs.push_back({static_cast<std::size_t>(spec - specs.begin()), binary});
+  if (classes > 0 && !can_classify(spec->datatype)) {
+    return invalid_request(fmt::format("output '{}' of model '{}' is {}: only numbers have classes", name,
+                                       call.model->name, to_string(spec->datatype)));
+  }
+  call.outputs.push_back({static_cast<std::size_t>(spec - specs.begin()), binary, classes});
   return std::nullopt;
 }
 

@@ -45,10 +45,15 @@ struct GivenInput {
 };
 std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
                                          Call& call);
+// The bytes that an input of this datatype and shape has inside, of BYTES those of its slots, before its data is looked
+// at. A problem: it is none of the model's, or so large that no slice of the plan takes it.
+std::optional<CallProblem> bytes_of_input(const GivenInput& input, const Call& call, std::uint64_t& bytes);
+// Charges further bytes to the call, before they are allocated.
+std::optional<CallProblem> charge(Call& call, std::uint64_t bytes);
 // Requests all outputs, for a request that names none.
 void request_all_outputs(bool binary, Call& call);
 // Requests the output with this name.
-std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call);
+std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call, std::int32_t classes = 0);
 
 // The value of a parameter, in the types that the protocols have for one.
 struct ParameterValue {
@@ -81,6 +86,9 @@ std::optional<CallProblem> apply_parameter(std::string_view name, const Paramete
 // The same for parameters of inputs and of outputs, as far as both protocols have them.
 std::optional<CallProblem> check_input_parameter(std::string_view name);
 std::optional<CallProblem> check_output_parameter(std::string_view name, const ParameterValue& value);
+
+// The number of classes that the value of the parameter `classification` of an output asks for.
+std::optional<CallProblem> read_classes(const ParameterValue& value, std::int32_t& classes);
 
 // The bytes of one output of an answered call, as engines write them.
 std::string_view raw_output(const Call& call, std::size_t index);

@@ -11,10 +11,55 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/descriptor.h"
 #include "host/listen_socket.h"
 #include "host/prompt_thread.h"
 
 namespace tangram::serve {
+
+namespace {
+
+// Descriptors that are not for connections: files, listeners, epoll and workers' sockets; and of a process with many, a
+// share for workers that start anew.
+constexpr std::uint64_t kDescriptorsReserved = 64;
+constexpr std::uint64_t kReservedShare = 8;
+constexpr std::uint64_t kReservedMax = 1024;
+// Of the memory for callers, the share that the fixed bytes of connections may take.
+constexpr std::uint64_t kConnectionsShare = 4;
+
+// Connections of each thread, so that all of them find descriptors and memory. Where gRPC is served, it has half of the
+// descriptors.
+HttpLimits limits_within(const ServerConfig& config, const Gateway& gateway) {
+  HttpLimits limits = config.limits;
+  const auto threads = static_cast<std::uint64_t>(config.threads);
+  const std::uint64_t protocols = config.grpc_port ? 2 : 1;
+  const std::uint64_t wanted = limits.connections_max * threads * protocols + kReservedMax;
+  const std::uint64_t descriptors = host::raise_descriptor_limit(wanted);
+  const std::uint64_t reserved = std::clamp(descriptors / kReservedShare, kDescriptorsReserved, kReservedMax);
+  const std::uint64_t left = descriptors > reserved ? descriptors - reserved : 1;
+  const std::uint64_t each = HttpConnection::fixed_bytes(config.security.tls.has_value());
+  const std::uint64_t most = std::min(left / protocols, gateway.memory.data().limit() / kConnectionsShare / each);
+  limits.connections_max = std::max<std::size_t>(1, std::min<std::size_t>(limits.connections_max, most / threads));
+  if (limits.peer_max == 0) limits.peer_max = std::max<std::size_t>(1, limits.connections_max * threads / 2);
+  return limits;
+}
+
+}  // namespace
+
+Listeners::Listeners(const ServerConfig& config, host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway,
+                     LiveWorld& world)
+    : config_(config),
+      limits_(limits_within(config, gateway)),
+      shared_(limits_.peer_max, gateway.memory.data().limit() / 2),
+      loop_(loop),
+      clock_(clock),
+      gateway_(gateway),
+      world_(world) {
+  shared_.cross_site = config.cross_site;
+  for (const auto& origin : shared_.cross_site.origins) {
+    shared_.cross_site.answer_fields.push_back(cors_answer_fields(origin));
+  }
+}
 
 // Only a socket file that this server has created: another server may listen at the path if open() has failed.
 Listeners::~Listeners() {
@@ -31,7 +76,7 @@ Result<Nothing> Listeners::open() {
     IoThread* io = one_thread() ? nullptr : io_.emplace_back(std::make_unique<IoThread>()).get();
     host::EventLoop& its_loop = io == nullptr ? loop_ : io->loop;
     Servers& servers = io == nullptr ? main_ : io->servers;
-    servers.http = std::make_unique<HttpServer>(its_loop, clock_, gateway_, world_, config_.limits, one_thread());
+    servers.http = std::make_unique<HttpServer>(its_loop, clock_, gateway_, world_, limits_, shared_, large_, one_thread());
     TANGRAM_RETURN_IF_ERROR(open_data(*servers.http));
     // The admin port is not shared, so one thread has it.
     if (i == 0) {
@@ -68,18 +113,18 @@ Result<Nothing> Listeners::open_grpc(host::EventLoop& loop, Servers& servers) {
   if (!config_.grpc_port) return Nothing{};
   if (!has_grpc()) return Error{ErrorCode::unavailable, "this program was built without gRPC"};
   GrpcLimits limits;
-  limits.head_max = config_.limits.head_max;
-  limits.message_max = config_.limits.body_max;
-  limits.connections_max = config_.limits.connections_max;
-  limits.unread_max = std::max(limits.unread_max, config_.limits.body_max);
-  limits.grace = config_.limits.grace;
-  limits.rate_min = config_.limits.rate_min;
-  limits.idle = config_.limits.idle;
-  limits.unread = config_.limits.unread;
+  limits.head_max = limits_.head_max;
+  limits.message_max = limits_.body_max;
+  limits.connections_max = limits_.connections_max;
+  limits.unread_max = std::max(limits.unread_max, limits_.body_max);
+  limits.grace = limits_.grace;
+  limits.rate_min = limits_.rate_min;
+  limits.idle = limits_.idle;
+  limits.unread = limits_.unread;
   TANGRAM_TRY(const auto socket,
               host::listen_at(config_.address, grpc_port_ == 0 ? *config_.grpc_port : grpc_port_, !one_thread()));
   grpc_port_ = host::port_of(socket);
-  const GrpcShared shared{clock_, gateway_, world_, memory_, peers_, health_};
+  const GrpcShared shared{clock_, gateway_, world_, gateway_.memory, shared_.peers, health_};
   servers.grpc = make_grpc_server(loop, shared, limits, one_thread());
   servers.grpc->listen(socket, tls_slot());
   return Nothing{};
@@ -119,6 +164,7 @@ void Listeners::drain() {
 // An I/O thread closes its connections before it ends.
 void Listeners::stop() {
   stopping_ = true;
+  large_.stop();
   for (auto& io : io_) {
     io->loop.wake();
     if (io->thread.joinable()) io->thread.join();

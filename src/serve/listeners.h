@@ -23,13 +23,7 @@ class Listeners {
  public:
   // All outlive it. `loop` is the one that drives the world.
   Listeners(const ServerConfig& config, host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway,
-            LiveWorld& world)
-      : config_(config),
-        loop_(loop),
-        clock_(clock),
-        gateway_(gateway),
-        world_(world),
-        peers_(config.limits.connections_max * static_cast<std::size_t>(config.threads), memory_.tenant_max()) {}
+            LiveWorld& world);
   ~Listeners();
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
@@ -86,13 +80,13 @@ class Listeners {
   void run_io(IoThread& io);
 
   const ServerConfig& config_;
+  const HttpLimits limits_;  // Those of the configuration, as far as descriptors and memory permit.
+  HttpShared shared_;
   host::EventLoop& loop_;
   const host::LiveClock& clock_;
   Gateway& gateway_;
   LiveWorld& world_;
   host::TlsSlot tls_;
-  MemoryBudget memory_;
-  Peers peers_;
   GrpcHealth health_;
   Servers main_;  // With one thread; else `io_` has them.
   std::vector<std::unique_ptr<IoThread>> io_;
@@ -101,6 +95,7 @@ class Listeners {
   std::uint16_t admin_port_ = 0;
   bool admin_socket_open_ = false;
   std::atomic<bool> stopping_{false};
+  LargeRequests large_;  // Ends before the servers that it reads for.
 };
 
 }  // namespace tangram::serve

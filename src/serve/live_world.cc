@@ -47,8 +47,8 @@ LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel
   config_.scheduler.requests_max = std::min(config_.scheduler.requests_max, kCallsMax);
   // LiveWorld derives privately from World, and make_unique cannot do the conversion.
   World& world = *this;
-  recorded_ =
-      std::make_unique<sched::RecordedScheduler>(world, std::move(deployment), config_.scheduler, config_.recording);
+  recorded_ = std::make_unique<sched::RecordedScheduler>(world, std::move(deployment), config_.scheduler,
+                                                         config_.recording, sched::kRecordingBytesMax, config_.watcher);
 }
 
 LiveWorld::~LiveWorld() = default;
@@ -66,7 +66,9 @@ void LiveWorld::take_inbox() {
   }
   for (const auto& [slice, retry_after] : posted_.rejected_upstream) runs_.at(slice).upstream_retry_after = retry_after;
   posted_.reports.clear();
+  for (const auto& [slice, ran] : posted_.ran) runs_.at(slice).ran = ran;
   posted_.rejected_upstream.clear();
+  posted_.ran.clear();
 }
 
 void LiveWorld::open_slices() {
@@ -185,11 +187,7 @@ void LiveWorld::arrive(Call* call) {
 void LiveWorld::arrive(Inbox::Abandoned gone) {
   Call* call = gone.call;
   if (held_.take(call)) {
-    // The scheduler has never seen this call, so its request has only what the outcome needs.
-    Request request;
-    request.service = call->model->service;
-    request.tenant = call->tenant;
-    end(call, request, {OutcomeKind::abandoned, RejectReason::none, kTimeNever});
+    end_held(call, {OutcomeKind::abandoned, RejectReason::none, kTimeNever});
   } else if (calls_.holds(call)) {
     recorded_->on_abandoned(call->record, call->request);
   }
@@ -230,12 +228,16 @@ void LiveWorld::refuse_held() {
       hold(call);
       continue;
     }
-    // The scheduler has never seen this call, so its request has only what the outcome needs.
-    Request request;
-    request.service = call->model->service;
-    request.tenant = call->tenant;
-    end(call, request, {OutcomeKind::rejected, RejectReason::no_capacity, kTimeNever});
+    end_held(call, {OutcomeKind::rejected, RejectReason::no_capacity, kTimeNever});
   }
+}
+
+// The scheduler gives a request its number; this one has none.
+void LiveWorld::end_held(Call* call, const Outcome& outcome) {
+  Request request = request_of(*call, promise_to(*call), call->arrived);
+  request.arrival = call->arrived;
+  if (config_.on_unseen) config_.on_unseen(request, outcome, now_);
+  end(call, request, outcome);
 }
 
 // In the order of arrival. A call that still has to wait goes back behind those before it, so the order is kept.
@@ -318,13 +320,17 @@ void LiveWorld::launch(const sched::Batch& batch) {
   const Duration expected =
       entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
   run.planned = expected;
+  // The last instant at which an answer may still count for one of the members.
+  TimePoint last = now_;
+  for (const Request* member : batch.members) last = std::max(last, view.last_deadline(*member));
   const engines::BatchJob job{.batch = batch.id,
                               .service = batch.service,
                               .samples = batch.samples,
                               .size = batch.padded_size,
                               .expected = expected,
                               .cold = batch.cold,
-                              .load = batch.load};
+                              .load = batch.load,
+                              .remaining = last - now_};
   for (const ServiceId copy : batch.evicted) run.executor->unload(copy);
   if (batch.cold) ledger_.count_cold_start(run.members.front()->model->service);
   const auto memory = run.executor->prepare(job);
@@ -346,7 +352,8 @@ void LiveWorld::complete(SliceId slice, BatchId batch, BatchEnd how) {
   // Null: the batch was given up by a restart in the meantime, and its members run elsewhere or are answered.
   SliceRun* run = runs_.end(slice, batch);
   if (run == nullptr) return;
-  const Duration took = now_ - run->started;
+  // Of the slice: the way to a node and back is not its run.
+  const Duration took = std::min(run->ran.value_or(now_ - run->started), now_ - run->started);
   const ServedModel& model = *run->members.front()->model;
   bool rejected_upstream = false;
   // Outputs are copied out before the scheduler is told: it can launch the next batch into the same memory at once.
@@ -564,25 +571,11 @@ void LiveWorld::recall(SliceId slice) {
   events_.add(now_, WorldEventKind::returned, slice.value());
 }
 
-// The slices of an earlier plan that have left keep their ids, so after a change the ids are not those of the places.
 std::unique_ptr<sched::Lending> LiveWorld::make_lending(const sched::LendingConfig& config,
-                                                        std::vector<sched::ServiceNeeds> needs) {
-  const sched::State& state = scheduler().state();
-  std::vector<SliceId> ids;
-  for (const sched::Place& place : state.deployment.places) {
-    const auto found = std::ranges::find_if(state.slices, [&](const sched::SliceState& slice) {
-      return slice.status != sched::SliceStatus::gone && slice.place.device == place.device &&
-             slice.place.slice == place.slice && slice.place.process == place.process;
-    });
-    TANGRAM_CHECK(found != state.slices.end(), "no plan moves, so each place has its slice");
-    ids.push_back(SliceId(static_cast<std::uint32_t>(found - state.slices.begin())));
-  }
-  for (auto& service : needs) {
-    for (auto& slice : service.slices) {
-      for (auto& id : slice) id = ids[id.index()];
-    }
-  }
-  return std::make_unique<sched::Lending>(recorded_->scheduler(), config, std::move(needs));
+                                                        const sched::LendingPlan& plan) {
+  auto needs = sched::needs_of_running(scheduler().state(), plan);
+  if (!needs) return nullptr;
+  return std::make_unique<sched::Lending>(recorded_->scheduler(), config, std::move(*needs));
 }
 
 void LiveWorld::take_models() {

@@ -37,6 +37,7 @@ namespace tangram::serve {
 struct LiveWorldConfig {
   sched::SchedulerConfig scheduler;
   sched::RecordingSink recording;  // Empty: none is made.
+  sched::Watcher* watcher = nullptr;  // Null: none. Outlives the world.
   std::int64_t wall_start_ms = 0;  // The wall clock at time zero, for statistics: milliseconds since 1970.
   // Makes the executor of one slice, when the slice is first used.
   SliceRuns::MakeExecutor make_executor;
@@ -56,6 +57,8 @@ struct LiveWorldConfig {
   std::function<void(const Call&)> on_arrived;
   // Called for each call that ends, before its owner is.
   std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
+  // Called for each call that was held and ended before the scheduler saw it, before on_resolved. May be empty.
+  std::function<void(const Request&, const Outcome&, TimePoint now)> on_unseen;
   // Called for each call that is answered without the scheduler, before its owner is. May be empty.
   std::function<void(const Call&)> on_refused;
   // Called for each batch that a slice has answered, except those that had to load their model: their time is not that
@@ -111,10 +114,9 @@ class LiveWorld final : private sched::World {
   std::size_t in_flight(ServiceId service) const { return in_flight_by_[service.index()]; }
   // Moves to another plan, for all services that are known, by their ids. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
-  // What decides which slices inference lends, for `needs` that are in terms of the places of the plan in force. It may
-  // be used inside step() only, until the next plan.
-  std::unique_ptr<sched::Lending> make_lending(const sched::LendingConfig& config,
-                                               std::vector<sched::ServiceNeeds> needs);
+  // What decides which slices inference lends. It may be used inside step() only, until the next plan. Null: `plan` is
+  // not the one in force. Requires that no plan moves.
+  std::unique_ptr<sched::Lending> make_lending(const sched::LendingConfig& config, const sched::LendingPlan& plan);
   // Stops taking work: queued background requests are rejected, everything else in flight is served.
   void begin_drain() { recorded_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }
@@ -186,6 +188,8 @@ class LiveWorld final : private sched::World {
   void refuse_held();
   // Answers a call that the scheduler never sees.
   void answer_problem(Call* call, CallStatus status, std::string message);
+  // Ends a call that was held: the scheduler has never seen it.
+  void end_held(Call* call, const Outcome& outcome);
   // The last step of every call that the scheduler or a deadline ended: explains, counts, reports, and returns it to
   // its owner.
   void end(Call* call, const Request& request, const Outcome& outcome);

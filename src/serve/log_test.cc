@@ -32,6 +32,20 @@ std::string logged(Use&& use) {
   return text;
 }
 
+// A pipe takes 64 KiB; nobody reads the rest of a megabyte. Without an end, this test would never end.
+TEST(Log, EndsAlthoughNobodyReadsIt) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  {
+    host::LogWriter log(ends[1]);
+    for (int i = 0; i < 1024; ++i) log.write(std::string(1024, 'x'));
+  }
+  std::string text(1 << 20, '\0');
+  EXPECT_GT(::read(ends[0], text.data(), text.size()), 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 TEST(Log, WritesWhatItsLevelHolds) {
   const std::string text = logged([](host::LogWriter& log) {
     log.set_level(host::LogLevel::warning);

@@ -6,6 +6,7 @@
 
 #include "serve/memory_budget.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +18,12 @@
 namespace tangram::serve {
 namespace {
 
-// The first memory of a text that grows, and the factor of each further step.
+// The first memory of a text that grows, and the factor of each further step. Large texts have pages of their own,
+// which take no memory before they are touched: larger steps cost nothing but addresses, and copies are few.
 constexpr std::uint64_t kFirstStep = 4096;
 constexpr std::uint64_t kStepFactor = 2;
+constexpr std::uint64_t kLargeText = 128 << 10;
+constexpr std::uint64_t kLargeStepFactor = 8;
 // Of a text whose final size is known: when this share of it has come, memory for all of it is reserved.
 constexpr std::uint64_t kShareToReserve = 8;
 // A cgroup without a limit says "max" (v2) or a number of pages that no machine has (v1).
@@ -47,6 +51,9 @@ void take_limits(const std::string& mount, std::string path, const char* file, s
     path.resize(slash);
   }
 }
+
+constexpr int kMappedApart = 128 << 10;
+constexpr int kArenasMax = 4;
 
 }  // namespace
 
@@ -104,11 +111,6 @@ bool Charge::move_to_group(MemoryAccount* group) {
   return true;
 }
 
-void Charge::leave_connection() {
-  if (places_.connection != nullptr) places_.connection->subtract(bytes_);
-  places_.connection = nullptr;
-}
-
 bool Charge::could_hold(std::uint64_t bytes) const {
   for (const MemoryAccount* account : {places_.connection, places_.group, places_.whole}) {
     if (account != nullptr && !account->could_hold(bytes)) return false;
@@ -121,7 +123,8 @@ bool Charge::could_hold(std::uint64_t bytes) const {
 bool grow_charged(std::string& text, std::uint64_t size, std::uint64_t size_final, Charge& charge) {
   const std::uint64_t others = charge.bytes() - std::min<std::uint64_t>(charge.bytes(), text.size());
   if (size <= text.capacity()) return charge.resize(std::max(charge.bytes(), others + size));
-  std::uint64_t room = std::max({size, text.capacity() * kStepFactor, kFirstStep});
+  const std::uint64_t factor = text.capacity() >= kLargeText ? kLargeStepFactor : kStepFactor;
+  std::uint64_t room = std::max({size, text.capacity() * factor, kFirstStep});
   if (size_final >= size) {
     room = size >= size_final / kShareToReserve ? size_final : std::min(room, size_final);
   }
@@ -167,6 +170,16 @@ std::uint64_t default_memory_max(const std::string& root) {
   if (pages > 0 && page > 0) memory = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
   if (const auto limit = container_memory_max(root)) memory = std::min(memory, *limit);
   return std::clamp(memory / 4, MemoryBudget::kLeast, MemoryBudget::kDefaultMax);
+}
+
+// By default, glibc raises the size from which memory is mapped apart to that of the largest block that was freed, up
+// to 32 MiB: large texts then leave holes between small ones. It also keeps up to eight arenas for each core.
+void return_memory_early() {
+#ifdef M_MMAP_THRESHOLD
+  mallopt(M_MMAP_THRESHOLD, kMappedApart);
+  mallopt(M_TRIM_THRESHOLD, 2 * kMappedApart);
+  mallopt(M_ARENA_MAX, kArenasMax);
+#endif
 }
 
 }  // namespace tangram::serve

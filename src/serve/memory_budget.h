@@ -69,8 +69,7 @@ class Charge {
   // Charges to nobody: every change succeeds and counts nowhere.
   Charge() = default;
   explicit Charge(const MemoryPlaces& places) : places_(places) {}
-  Charge(Charge&& other) noexcept
-      : places_(std::exchange(other.places_, {})), bytes_(std::exchange(other.bytes_, 0)) {}
+  Charge(Charge&& other) noexcept : places_(std::exchange(other.places_, {})), bytes_(std::exchange(other.bytes_, 0)) {}
   Charge& operator=(Charge&& other) noexcept;
   ~Charge() { release(); }
 
@@ -84,8 +83,6 @@ class Charge {
   void release() { resize(0); }
   // Counts for this group from now on. False: it has no room, and nothing has changed.
   bool move_to_group(MemoryAccount* group);
-  // The connection has gone, and what was charged for it lives on: it counts for the group and the whole alone.
-  void leave_connection();
   // Whether so many bytes could be charged if nothing else were.
   bool could_hold(std::uint64_t bytes) const;
 
@@ -135,5 +132,9 @@ class MemoryBudget {
 std::optional<std::uint64_t> container_memory_max(const std::string& root = "");
 // A quarter of that, or of the memory of the machine, at most kDefaultMax and at least kLeast.
 std::uint64_t default_memory_max(const std::string& root = "");
+
+// Lets the allocator return the memory of large texts to the system when they end, and keep few arenas: what is charged
+// then bounds what the process takes. Once, before the threads of a server start.
+void return_memory_early();
 
 }  // namespace tangram::serve

@@ -12,6 +12,7 @@
 
 #include "core/request.h"
 #include "serve/follower.h"
+#include "serve/node_report.h"
 #include "serve/reports.h"
 #include "serve/tally.h"
 #include "serve/training_command.h"
@@ -184,6 +185,26 @@ void slice_metrics(PrometheusText& out, const LiveWorld& world) {
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_restarts_total", l, t.restarts); });
 }
 
+// What is held for callers: of the data ports and the admin port, and of callers who are not known yet.
+void memory_metrics(PrometheusText& out, const MemoryBudget& memory) {
+  const std::array<std::pair<const char*, const MemoryAccount*>, 3> parts{
+      {{"data", &memory.data()}, {"strangers", &memory.strangers()}, {"admin", &memory.admin()}}};
+  const auto family = [&](const char* name, const char* type, const char* help, auto&& value) {
+    out.family(name, type, help);
+    for (const auto& [part, account] : parts) out.sample(name, label("part", part), value(*account));
+  };
+  family("tangram_caller_memory_bytes", "gauge",
+         "Memory held for callers: requests, what they become, and answers that were not taken yet. Strangers are a "
+         "part of data.",
+         [](const MemoryAccount& account) { return account.used(); });
+  family("tangram_caller_memory_max_bytes", "gauge", "The most of it since the start.",
+         [](const MemoryAccount& account) { return account.used_max(); });
+  family("tangram_caller_memory_limit_bytes", "gauge", "How much may be held.",
+         [](const MemoryAccount& account) { return account.limit(); });
+  family("tangram_caller_memory_refused_total", "counter", "How often there was no room.",
+         [](const MemoryAccount& account) { return account.refused(); });
+}
+
 // Counters of the sockets are read without a lock, each by itself. They can be apart by the requests of that moment.
 void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
   const auto& traffic = gateway.traffic;
@@ -199,6 +220,9 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
   counter("tangram_connections_opened_total", "Connections that were accepted.", traffic.connections_opened);
   counter("tangram_connections_refused_total", "Connections that were closed because of the connection limit.",
           traffic.connections_refused);
+  counter("tangram_connections_gave_way_total", "Quiet connections that were closed to make room for new ones.",
+          traffic.connections_gave_way);
+  memory_metrics(out, gateway.memory);
   counter("tangram_requests_malformed_total", "Requests that were not valid HTTP.", traffic.requests_malformed);
   counter("tangram_connection_timeouts_total", "Connections closed because the client was too slow.", traffic.timeouts);
   counter("tangram_tls_handshakes_failed_total", "Connections on which the TLS handshake failed.",
@@ -216,6 +240,7 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
     out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
                to_seconds(traffic.added_infer.quantile(q)));
   }
+  out.sample("tangram_gateway_added_seconds_sum", "", to_seconds(traffic.added_infer.sum()));
   out.sample("tangram_gateway_added_seconds_count", "", traffic.added_infer.count());
   out.family("tangram_plan_changes_total", "counter", "Plans that the server moved to while serving.");
   out.sample("tangram_plan_changes_total", "", world.plans_applied());
@@ -346,6 +371,7 @@ std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, b
   if (triton_names) triton_metrics(out, world);
   std::string text = out.take();
   if (gateway.training() != nullptr) text += training_metrics(*gateway.training());
+  if (gateway.nodes() != nullptr) text += nodes_metrics(*gateway.nodes());
   return text;
 }
 

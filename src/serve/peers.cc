@@ -29,7 +29,7 @@ std::shared_ptr<Peer> Peers::enter(const PeerKey& key) {
   const host::MutexLock lock(mutex_);
   Entry& entry = entries_[key];
   if (entry.peer == nullptr) entry.peer = std::make_shared<Peer>(memory_max_);
-  if (entry.connections >= peer_max_) return nullptr;
+  if (!key.admin && entry.connections >= peer_max_) return nullptr;
   ++entry.connections;
   return entry.peer;
 }

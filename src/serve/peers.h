@@ -20,6 +20,7 @@ namespace tangram::serve {
 struct PeerKey {
   // The family, and the bytes of the address that count: four or eight. All zeros: a Unix socket.
   std::array<std::uint8_t, 9> bytes{};
+  bool admin = false;  // At the admin port, which has no limit for each peer.
   auto operator<=>(const PeerKey&) const = default;
 
   // An IPv4 address that is mapped into IPv6 is the IPv4 address.

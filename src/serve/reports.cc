@@ -14,6 +14,7 @@
 #include "core/layout.h"
 #include "serve/background_report.h"
 #include "serve/follower.h"
+#include "serve/node_report.h"
 #include "serve/training_command.h"
 
 namespace tangram::serve {
@@ -307,6 +308,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"plan_moving", world.scheduler().moving()},
               {"follow", gateway.follower() == nullptr ? Json(nullptr) : follow_status(world, *gateway.follower())},
               {"training", training_of(gateway)},
+              {"nodes", gateway.nodes() == nullptr ? Json(nullptr) : Json::parse(nodes_summary(*gateway.nodes()))},
               {"reloads", {{"asked", reloads.asked}, {"ended", reloads.ended}, {"problem", reloads.problem}}},
               {"log_level", to_string(gateway.log_level())},
               {"tenants", tenants_status(gateway.access)},

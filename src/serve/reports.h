@@ -20,6 +20,8 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway);
 std::string follow_report(const LiveWorld& world, const Follower& follower);
 // All counts in the Prometheus exposition format. `triton_names`: also under the names that Triton uses.
 std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names);
+// The same samples as OpenMetrics 1.0 writes them, where the names of counters belong to their samples alone.
+std::string to_open_metrics(std::string_view prometheus);
 
 // "rack1-0/4g.40gb@0", and "#1" behind it for the second process of a slice that several share.
 std::string slice_name(const LiveWorld& world, std::size_t index);

@@ -57,6 +57,11 @@ ServedModel served_model(const Service& service, ServiceId id, const std::string
   return model;
 }
 
+std::int32_t size_max_of(const sched::DeployedService& service) {
+  if (service.edges.empty()) return 0;
+  return static_cast<std::int32_t>(std::min<std::int64_t>(service.edges.back(), INT32_MAX));
+}
+
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine) {
   std::vector<ServedModel> models;
@@ -65,6 +70,7 @@ std::vector<ServedModel> served_models(const sched::Deployment& deployment, cons
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     models.push_back(served_model(workload.services[i], ServiceId(static_cast<std::uint32_t>(i)), engine));
     models.back().samples_max = deployment.services[i].samples_max;
+    models.back().size_max = size_max_of(deployment.services[i]);
   }
   return models;
 }

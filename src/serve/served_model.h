@@ -13,8 +13,9 @@
 #include "core/workload.h"
 
 namespace tangram::sched {
+struct DeployedService;
 struct Deployment;
-}
+}  // namespace tangram::sched
 
 namespace tangram::serve {
 
@@ -46,7 +47,8 @@ struct ServedModel {
   std::string command;   // Of the engine `command`, where the service has one of its own.
   Signature signature;
   std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
-  SharedNumber samples_max = 1;  // Of one request, by the plan in force.
+  SharedNumber samples_max = 1;  // Of one request, by the plan in force, ...
+  SharedNumber size_max = 0;     // ... and the largest size that it takes; 0: not known.
   SharedNumber priority = 0;     // Of requests that say nothing of theirs.
   SharedNumber removed = 0;      // Not 0: the service was removed by a reload; clients are told that it does not exist.
 };
@@ -56,6 +58,8 @@ inline constexpr std::string_view kModelVersion = "1";
 
 // A service as clients see it. `engine` is what they are told runs the models.
 ServedModel served_model(const Service& service, ServiceId id, const std::string& engine);
+// The largest size that the plan takes of this service, as far as a SharedNumber can say it; 0: it takes none.
+std::int32_t size_max_of(const sched::DeployedService& service);
 // All services of a deployment, by ServiceId. There is room for those that reloads add: models never move.
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine);

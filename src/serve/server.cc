@@ -22,6 +22,9 @@ namespace {
 // The least time after which a batch on a real worker or remote server counts as stuck. Shorter than the default of two
 // seconds: such a process can really hang, and its restart is the cure.
 constexpr Duration kStuckMinOfWorkers = std::chrono::seconds(1);
+// A turn that handles so much later what is due has first to catch up with what came, in so many calls of the loop.
+constexpr Duration kHeldUp = std::chrono::milliseconds(100);
+constexpr int kCatchUpMax = 16;
 // How often a draining server checks whether all connections are closed. I/O threads do not report that.
 constexpr Duration kDrainTurn = std::chrono::milliseconds(20);
 
@@ -41,6 +44,9 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
       executors_(config_, models_, loop_, clock_, log_) {
   gateway_ = std::make_unique<Gateway>(models_, gateway_config());
   gateway_->set_log_level(config_.log_level);
+  const auto start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
+  page_ = std::make_unique<PageDesk>(config_.page, start_ms);
+  gateway_->set_page(page_.get());
   if (config_.security.access) gateway_->access.set(*config_.security.access);
   warn_of_openness(log_, config_.security, {config_.address, config_.admin_address});
   warn_of_unserved(log_, deployment, models_);
@@ -71,9 +77,12 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   }
   if (follow == nullptr) return;
   if (follow->past) world_->recall(follow->past->corrections);
-  follower_ = std::make_unique<Follower>(
-      std::move(*follow), world_->inbox(), log_,
-      [this](LiveWorld& world, const sched::Deployment& next) { return put_in_force(world, next); });
+  follower_ = std::make_unique<Follower>(std::move(*follow), world_->inbox(), log_,
+                                         [this](LiveWorld& world, const sched::Deployment& next) {
+                                           if (!follower_->reason().empty())
+                                             page_->history().note_reason(follower_->reason());
+                                           return put_in_force(world, next);
+                                         });
   gateway_->set_follower(follower_.get());
 }
 
@@ -83,6 +92,7 @@ Result<Nothing> Server::open() {
     TANGRAM_TRY(setup.store, TrainingStore::open(config_.training->folder));
     setup.python = config_.training->python;
     setup.nice = config_.training->nice;
+    setup.whole_devices = config_.training->whole_devices;
     setup.worker_program = config_.worker_program.empty() ? worker::find_worker_program() : config_.worker_program;
     setup.lending = config_.training->lending;
     setup.needs = config_.training->needs;
@@ -91,6 +101,17 @@ Result<Nothing> Server::open() {
                                                 return executors_.training_place(world, slice);
                                               }));
     gateway_->set_training(training_.get());
+  }
+  if (executors_.nodes() != nullptr) {
+    TANGRAM_RETURN_IF_ERROR(executors_.nodes()->open());
+    gateway_->set_nodes(executors_.nodes());
+    if (follower_ != nullptr) {
+      node_news_ = std::make_unique<NodeNews>(
+          world_->inbox(), [this](LiveWorld& world, const DeviceNews& news) { follower_->on_device_news(world, news); });
+      executors_.nodes()->set_device_told([this](const std::string& device, bool works, const std::string& why) {
+        node_news_->add({.device = device, .works = works, .until_works = true, .reason = why});
+      });
+    }
   }
   return listeners_->open();
 }
@@ -119,7 +140,9 @@ LiveWorldConfig Server::world_config() {
   world.recording = config_.recording;
   // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
-  const bool elsewhere = std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
+  watch_for_page(world);
+  const bool elsewhere = config_.nodes.has_value() ||
+                         std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
   if (config_.workers || elsewhere) {
     world.scheduler.stuck_min = std::min(config_.scheduler.stuck_min, kStuckMinOfWorkers);
   }
@@ -179,6 +202,13 @@ LiveWorldConfig Server::world_config() {
   return world;
 }
 
+void Server::watch_for_page(LiveWorldConfig& world) {
+  world.watcher = &page_->history();
+  world.on_unseen = [this](const Request& request, const Outcome& outcome, TimePoint now) {
+    page_->history().ended_unseen(request, outcome, now);
+  };
+}
+
 void Server::tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes) {
   host::LogLine line(host::LogLevel::info, "device_cutting");
   line.text("device", device.name).text("layout", to_string(device.geometry, target));
@@ -195,6 +225,7 @@ void Server::on_resolved(const Call& call, const Outcome& outcome, TimePoint now
       return_quota(*call.tenant_state, call.quota_day);
     }
   }
+  page_->history().note_name(call.id);
   if (follower_ != nullptr) follower_->ended(call, outcome);
   if (gateway_->log_requests()) log_.write(request_line(*world_, call, outcome, now));
   // The plan was made for smaller requests than the traffic has: a hint that a new plan is due.
@@ -222,10 +253,10 @@ bool Server::run() {
   bool all_answered = false;
   // Ends when everything is answered or the deadline of the drain has passed.
   while (!(all_answered = drained()) && !(draining_ && clock_.now() >= drain_deadline_)) {
-    if (!told_ready_ && world_->slices_starting() == 0) tell_ready();
+    if (!told_ready_ && (world_->slices_starting() == 0 || may_begin_without_all())) tell_ready();
     // During the first start, a worker that cannot start ends the server, and run() returns false.
     if (!executors_.unrecoverable().empty() && !draining_) begin_drain();
-    if (stop_asked_.exchange(false)) begin_drain();
+    if (stop_asked_.exchange(false) || clock_.now() >= drain_at_) begin_drain();
     // Only one plan moves at a time. A reload that is requested meanwhile stays requested until the move has ended.
     if (!world_->scheduler().moving()) reloader_->begin_if_asked();
     tell_manager();
@@ -234,19 +265,24 @@ bool Server::run() {
   if (follower_ != nullptr) follower_->stop_preparing();
   reloader_->join();
   listeners_->stop();
+  if (executors_.nodes() != nullptr) executors_.nodes()->keep_loaded();
   return all_answered && executors_.unrecoverable().empty();
 }
 
 // One turn: sleep until something is due, then let each part work. Sockets are served by loop_.wait() itself.
 void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
-  until = std::min({until, reloader_->next_due(), tell_alive_at_});
+  until = std::min({until, reloader_->next_due(), tell_alive_at_, drain_at_});
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
   const bool trains = training_ != nullptr && !draining_;
   if (trains) until = std::min(until, training_->next_due());
   const bool follows = follower_ != nullptr && !draining_;
   if (follows) until = std::min(until, follower_->next_due());
   loop_.wait(clock_, until);
+  // This thread was held up. Answers of workers that came meanwhile wait in their sockets, and must count before the
+  // time of their batches does: a healthy worker would be taken for a stuck one.
+  const bool held_up = until != kTimeNever && clock_.now() - until > kHeldUp;
+  for (int more = 0; held_up && more < kCatchUpMax && loop_.wait(clock_, kTimeZero) > 0; ++more) continue;
   executors_.work(clock_.now());
   if (follows) follower_->work(*world_, clock_.now());
   if (trains) training_->work(clock_.now());
@@ -257,6 +293,14 @@ void Server::turn() {
     world_->step(clock_.now());
   } while (listeners_->work(clock_.now()));
   if (told_ready_ && !draining_) watch_readiness();
+}
+
+// A node may stay away for good; what the others have is served meanwhile.
+bool Server::may_begin_without_all() const {
+  const NodeHub* nodes = executors_.nodes();
+  if (nodes == nullptr || !nodes->first_wait_over(clock_.now())) return false;
+  const auto& services = world_->scheduler().state().services;
+  return std::ranges::any_of(services, [](const auto& service) { return service.slices > 0; });
 }
 
 // A reload that began and ended since the last turn is not told: there was nothing to wait for.
@@ -275,7 +319,7 @@ void Server::tell_manager() {
 void Server::watch_readiness() {
   const auto& services = world_->scheduler().state().services;
   const bool usable = std::ranges::any_of(services, [](const auto& service) { return service.slices > 0; });
-  if (usable == usable_) return;
+  if (usable == usable_ || drain_at_ != kTimeNever) return;
   usable_ = usable;
   gateway_->set_ready(usable);
   listeners_->set_serving(usable);
@@ -300,11 +344,25 @@ void Server::request_stop() {
   loop_.wake();
 }
 
+// Load balancers look at readiness now and then: until they have, requests come and are answered as ever.
+void Server::announce_drain() {
+  drain_at_ = clock_.now() + config_.drain_delay;
+  gateway_->set_ready(false);
+  listeners_->set_serving(false);
+  config_.manager.stopping();
+  log_.write(host::LogLine(host::LogLevel::info, "drain_announced").number("delay_s", to_seconds(config_.drain_delay)));
+}
+
 void Server::begin_drain() {
   if (draining_) {  // Asked twice: whoever asks does not want to wait.
     drain_deadline_ = clock_.now();
     return;
   }
+  if (config_.drain_delay > Duration::zero() && told_ready_ && drain_at_ == kTimeNever) {
+    announce_drain();
+    return;
+  }
+  drain_at_ = kTimeNever;
   draining_ = true;
   drain_deadline_ = clock_.now() + config_.exit_timeout;
   gateway_->set_draining();
@@ -330,8 +388,11 @@ Result<Nothing> Server::put_in_force(LiveWorld& world, const sched::Deployment& 
   if (cuts_) cuts_->begin_move(world.time());
   TANGRAM_RETURN_IF_ERROR(world.change_plan(next));
   executors_.end_first_start();
-  // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.
-  for (std::size_t i = 0; i < next.services.size(); ++i) models_[i].samples_max = next.services[i].samples_max;
+  // Read by I/O threads at the same time, hence SharedNumbers. All else about a model stays the same.
+  for (std::size_t i = 0; i < next.services.size(); ++i) {
+    models_[i].samples_max = next.services[i].samples_max;
+    models_[i].size_max = size_max_of(next.services[i]);
+  }
   warn_of_unserved(log_, next, models_);
   log_.write(host::LogLine(host::LogLevel::info, "plan_changed")
                  .integer("plan_changes", static_cast<std::int64_t>(world.plans_applied())));
@@ -378,7 +439,10 @@ void Server::take_roster(LiveWorld& world, const sched::Roster& roster) {
 Result<Nothing> Server::take_plan(LiveWorld& world, const ReloadedPlan& plan) {
   if (world.scheduler().moving()) return Error{ErrorCode::unavailable, "the server is still moving to another plan"};
   take_roster(world, plan.roster);
-  if (plan.deployment) return put_in_force(world, *plan.deployment);
+  if (plan.deployment) {
+    page_->history().note_reason("The files were read again: another plan file, or other services.");
+    return put_in_force(world, *plan.deployment);
+  }
   return follower_->put_prepared_in_force(world, plan.roster);
 }
 

@@ -20,6 +20,7 @@
 #include "serve/gpu_watch.h"
 #include "serve/listeners.h"
 #include "serve/live_world.h"
+#include "serve/node_news.h"
 #include "serve/reloader.h"
 #include "serve/server_config.h"
 #include "serve/serving_log.h"
@@ -42,6 +43,8 @@ class Server {
   std::uint16_t http_port() const { return listeners_->http_port(); }
   std::uint16_t metrics_port() const { return listeners_->admin_port(); }
   std::uint16_t grpc_port() const { return listeners_->grpc_port(); }  // 0: no gRPC.
+  // The nodes of this server; null: it has none.
+  const NodeHub* nodes() const { return executors_.nodes(); }
   // Serves until it is asked to stop and everything in flight is answered. SIGTERM and SIGINT ask it to stop, SIGHUP to
   // reload, if keep_signals_for_server() was called. Returns false if time ran out before everything was answered, or
   // if a worker could never start.
@@ -56,6 +59,8 @@ class Server {
   // The configuration of the gateway and of the world, derived from config_.
   GatewayConfig gateway_config();
   LiveWorldConfig world_config();
+  // The world's history for the page, and what only the server knows for it.
+  void watch_for_page(LiveWorldConfig& world);
   // A request has ended: counts it for its tenant and logs it.
   void on_resolved(const Call& call, const Outcome& outcome, TimePoint now);
   // Passes a batch to config_.on_batch, in terms of latency models. Requires that on_batch is set.
@@ -64,13 +69,18 @@ class Server {
   void tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes);
   // Waits until something happens or is due, and handles it.
   void turn();
+  // Some slices of the first plan have no node, others serve, and the wait for nodes is over.
+  bool may_begin_without_all() const;
   // Tells the service manager of reloads, and that this thread still turns.
   void tell_manager();
   // All slices of the first plan are ready: reports it to clients and to the log. Called once.
   void tell_ready();
   // Tells clients and probes when nothing can be served any more, and when it can again.
   void watch_readiness();
-  // Stops accepting; what is in flight is answered. The second call ends the drain at once.
+  // Says that the server is not ready, and takes requests all the same, until drain_at_.
+  void announce_drain();
+  // Announces the drain, where that is wanted; otherwise stops accepting, and what is in flight is answered. Each
+  // further call goes on to the next step: the last ends the drain at once.
   void begin_drain();
   // Whether everything is answered and all connections are closed.
   bool drained() const;
@@ -97,11 +107,13 @@ class Server {
   ExecutorFactory executors_;
   BeyondPlan beyond_plan_;
   std::unique_ptr<Gateway> gateway_;
+  std::unique_ptr<PageDesk> page_;  // Before the world, which tells it what happens.
   std::unique_ptr<LiveWorld> world_;
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Reloader> reloader_;
   std::optional<control::RecutClock> cuts_;
   std::unique_ptr<GpuWatch> gpu_watch_;     // Null: there is no GPU, or nobody would plan around one.
+  std::unique_ptr<NodeNews> node_news_;     // Null: there are no nodes, or nobody would plan around one.
   std::unique_ptr<GpuCuts> gpu_cuts_;       // Null: the server cuts nothing.
   std::unique_ptr<Follower> follower_;      // Null: the plan changes by reloads only.
   std::unique_ptr<TrainingDesk> training_;  // Null: the server lends nothing.
@@ -111,7 +123,8 @@ class Server {
   bool told_ready_ = false;
   bool told_reloading_ = false;
   TimePoint tell_alive_at_ = kTimeNever;
-  bool usable_ = true;  // Some service can be served.
+  bool usable_ = true;               // Some service can be served.
+  TimePoint drain_at_ = kTimeNever;  // When a drain that is announced begins.
   TimePoint drain_deadline_ = kTimeNever;
   sched::Roster roster_;                       // The services that are known. The thread of the world.
   std::optional<TimePoint> removal_deadline_;  // Of a reload that removes services and waits for their requests.

@@ -22,6 +22,8 @@
 #include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
 #include "serve/memory_budget.h"
+#include "serve/node_hub.h"
+#include "serve/page_desk.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
 
@@ -67,9 +69,10 @@ struct TrainingOptions {
   std::string folder;  // Of jobs, their logs and states.
   std::string python;  // Empty: the first on this machine that has PyTorch.
   int nice = kTrainerNice;
+  bool whole_devices = false;  // See TrainingDesk::Setup, and below.
   sched::LendingConfig lending;
   // See TrainingDesk::Setup.
-  std::function<std::vector<sched::ServiceNeeds>(const sched::Deployment&)> needs;
+  std::function<sched::LendingPlan()> needs;
 };
 
 struct ServerConfig {
@@ -83,15 +86,16 @@ struct ServerConfig {
   Security security;
   int threads = 1;
   HttpLimits limits;
+  CrossSiteRules cross_site;
   std::uint64_t memory_max = default_memory_max();  // Of everything that is held for callers, over HTTP and gRPC.
   sched::SchedulerConfig scheduler = live_scheduler_config();
   std::string engine = "emulated";  // Of batch_engines(), "command" or "remote": of services that name none.
   std::string command;              // With the engine `command`: of services that have none of their own.
   bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
   std::optional<worker::WorkerUser> worker_user;  // Whom they become; nothing: they stay who we are.
-  std::string worker_program;       // Of workers; empty: the one beside this program.
-  std::string models;               // The folder with the weights of the models.
-  std::string onnx_provider;        // Of the engine `onnx`; empty: as suits the device.
+  std::string worker_program;                     // Of workers; empty: the one beside this program.
+  std::string models;                             // The folder with the weights of the models.
+  std::string onnx_provider;                      // Of the engine `onnx`; empty: as suits the device.
   // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;               // With the engine `remote`: slices take them in turn, ...
@@ -107,12 +111,15 @@ struct ServerConfig {
   // Cuts the GPUs of this machine when the plan changes; nothing: whoever changes the plan has cut them before.
   std::optional<GpuCutOptions> gpu_cuts;
   std::optional<TrainingOptions> training;  // Nothing: no slice is lent.
+  PageConfig page;
+  std::optional<NodeHubConfig> nodes;       // All slices are on nodes that join; nothing: on this machine.
   std::string version;
   bool triton_metrics = false;
   host::ServiceManager manager;  // Hears when the server is ready, reloads, ends, and that it is alive.
   host::LogLevel log_level = host::LogLevel::info;
   sched::RecordingSink recording;
-  Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops.
+  Duration drain_delay{};  // How long the server says that it is not ready and still takes requests, when it stops.
+  Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops, after that.
   // Reads plan and services again, on a thread of its own; `now` are the services that are known. Empty: no reload.
   std::function<Result<ReloadedPlan>(const sched::Roster& now)> reload;
   // The same for certificates and access.

@@ -21,6 +21,7 @@ void SliceRun::begin(const sched::Batch& next, TimePoint now) {
   cold = next.cold;
   size = next.padded_size;
   started = now;
+  ran.reset();
   members.clear();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct SliceRun {
   engines::BatchMemory* memory = nullptr;  // Of the batch, while it is busy.
   std::string failure;                     // Why the last batch was not answered.
   Duration upstream_retry_after{};         // As Call::upstream_retry_after.
+  std::optional<Duration> ran;             // How long the batch took where it ran, if that is known.
 
   // Takes over an idle slice; the members are added by the caller.
   void begin(const sched::Batch& next, TimePoint now);

@@ -44,6 +44,7 @@ void SharedDurations::add(Duration duration) {
   const auto step = (value >> (doubling - kStepBits)) & ((1u << kStepBits) - 1);
   const auto index = (static_cast<std::size_t>(doubling - kFirstDoubling) << kStepBits) + step;
   counts_[index].fetch_add(1, std::memory_order_relaxed);
+  sum_ns_.fetch_add(std::max<std::int64_t>(0, duration.count()), std::memory_order_relaxed);
 }
 
 std::uint64_t SharedDurations::count() const {

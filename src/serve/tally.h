@@ -38,6 +38,7 @@ class SharedDurations {
  public:
   void add(Duration duration);
   std::uint64_t count() const;
+  Duration sum() const { return Duration(sum_ns_.load(std::memory_order_relaxed)); }
   // The upper end of the step that the quantile falls in; zero where nothing was counted.
   Duration quantile(double q) const;
 
@@ -47,6 +48,7 @@ class SharedDurations {
   static constexpr int kDoublings = 24;
 
   std::array<std::atomic<std::uint64_t>, std::size_t{kDoublings} << kStepBits> counts_{};
+  std::atomic<std::int64_t> sum_ns_{0};
 };
 
 // The share of the requests that ended in the last minute and met their Slo.

@@ -37,6 +37,10 @@ CommandJson json_of(const TrainingView& view) {
   const TrainingProgress& progress = view.progress;
   CommandJson crc = nullptr;
   if (!progress.parameters_crc.empty()) crc = progress.parameters_crc;
+  CommandJson step_ms_with = CommandJson::object();
+  for (std::size_t n = 1; n <= progress.step_s_with.size(); ++n) {
+    if (progress.step_s_with[n - 1] > 0) step_ms_with[fmt::to_string(n)] = progress.step_s_with[n - 1] * 1e3;
+  }
   CommandJson steps = nullptr;
   if (view.job.steps) steps = *view.job.steps;
   return {{"name", view.job.name},
@@ -50,6 +54,7 @@ CommandJson json_of(const TrainingView& view) {
           {"steps_repeated", progress.steps_repeated},
           {"parameters_crc", crc},
           {"step_ms", progress.step_s * 1e3},
+          {"step_ms_with", step_ms_with},
           {"left_s", number_or_null(view.left_s)},
           {"slice_seconds", view.attained_s},
           {"submitted_s", view.submitted_s},
@@ -126,7 +131,7 @@ Reply answer_training(TrainingDesk* desk, bool known, const Target& target, std:
   const bool ended = view->state != TrainingState::queued && view->state != TrainingState::running &&
                      view->state != TrainingState::parked;
   return {200, kJsonType,
-          dump({{"text", *log}, {"next", *offset + static_cast<std::int64_t>(log->size())}, {"ended", ended}})};
+          dump({{"text", log->text}, {"next", log->next}, {"ended", ended}})};
 }
 
 std::string training_status(const TrainingDesk& desk) {

@@ -14,11 +14,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <set>
 
 #include "base/check.h"
 #include "serve/live_world.h"
 #include "serve/reports.h"
 #include "train/slice_shares.h"
+#include "train/step_speeds.h"
 
 namespace tangram::serve {
 namespace {
@@ -69,7 +71,7 @@ TrainingDesk::~TrainingDesk() {
   {
     const host::MutexLock lock(mutex_);
     for (auto& [name, job] : jobs_) runs.push_back(std::move(job.run));
-    for (auto& run : finished_) runs.push_back(std::move(run));
+    for (auto& finished : finished_) runs.push_back(std::move(finished.run));
     finished_.clear();
   }
   runs.clear();  // Joins them; they call gone() and keep() meanwhile.
@@ -81,7 +83,9 @@ Result<TrainingView> TrainingDesk::submit(std::string_view text) {
   TANGRAM_TRY(auto job, formats::parse_training_job({"job", std::string(text)}));
   if (job.directory.empty()) job.directory = "/";
   TrainingRecord record;
-  std::unique_ptr<TrainingRun> replaced;
+  const host::MutexLock one_at_a_time(submit_mutex_);
+  // Runs of an earlier job of the name: they use its folder until they have ended.
+  std::vector<std::unique_ptr<TrainingRun>> replaced;
   {
     const host::MutexLock lock(mutex_);
     const auto found = jobs_.find(job.name);
@@ -93,22 +97,24 @@ Result<TrainingView> TrainingDesk::submit(std::string_view text) {
       return Error{ErrorCode::exhausted, fmt::format("there are {} training jobs already", kJobsMax)};
     }
     if (found != jobs_.end()) {
-      replaced = std::move(found->second.run);
+      replaced.push_back(std::move(found->second.run));
       jobs_.erase(found);
     }
+    for (auto& finished : finished_) {
+      if (finished.job == job.name) replaced.push_back(std::move(finished.run));
+    }
+    std::erase_if(finished_, [](const Finished& finished) { return finished.run == nullptr; });
     record.order = orders_++;
   }
-  replaced.reset();
+  replaced.clear();
   record.job = std::move(job);
   record.submitted_s = wall_seconds();
   TANGRAM_RETURN_IF_ERROR(setup_.store->add(record));
   const host::MutexLock lock(mutex_);
-  // Two submissions of one name at one instant: the second of them finds the first.
-  const auto [found, is_new] = jobs_.try_emplace(record.job.name);
-  if (!is_new) return Error{ErrorCode::invalid, fmt::format("a training job '{}' is already here", record.job.name)};
-  found->second.record = std::move(record);
-  log_job("training_submitted", found->second);
-  return view_of(found->second);
+  Job& added = jobs_[record.job.name];
+  added.record = std::move(record);
+  log_job("training_submitted", added);
+  return view_of(added);
 }
 
 Result<TrainingView> TrainingDesk::cancel(const std::string& name) {
@@ -125,7 +131,7 @@ Result<TrainingView> TrainingDesk::cancel(const std::string& name) {
     if (job.run != nullptr) {
       job.record.progress = job.run->progress();
       job.run->cancel();
-      finished_.push_back(std::move(job.run));
+      finished_.push_back({name, std::move(job.run)});
     }
     record = job.record;
     log_job("training_cancelled", job);
@@ -162,7 +168,7 @@ TrainingTotals TrainingDesk::totals() const {
   return totals;
 }
 
-Result<std::string> TrainingDesk::log_of(const std::string& name, std::uint64_t offset) const {
+Result<TrainingLogPart> TrainingDesk::log_of(const std::string& name, std::uint64_t offset) const {
   {
     const host::MutexLock lock(mutex_);
     if (!jobs_.contains(name)) return no_such_job(name);
@@ -211,16 +217,18 @@ void TrainingDesk::start_run(Job& job) {
                          setup_.nice,    job.record.progress};
   job.run = std::make_unique<TrainingRun>(
       std::move(setup), TrainingRun::Hooks{[this](std::uint64_t grant) { gone(grant); },
-                                           [this, name](const TrainingProgress& progress) { keep(name, progress); }});
+                                           [this, name, order = job.record.order](const TrainingProgress& progress) {
+                                             keep(name, order, progress);
+                                           }});
 }
 
 // On the thread of a run.
-void TrainingDesk::keep(const std::string& name, const TrainingProgress& progress) {
+void TrainingDesk::keep(const std::string& name, std::uint64_t order, const TrainingProgress& progress) {
   TrainingRecord record;
   {
     const host::MutexLock lock(mutex_);
     const auto found = jobs_.find(name);
-    if (found == jobs_.end()) return;
+    if (found == jobs_.end() || found->second.record.order != order) return;
     record = found->second.record;
     record.progress = progress;
   }
@@ -241,7 +249,7 @@ void TrainingDesk::tend_jobs() {
       log_job(job.record.progress.done ? "training_done" : "training_failed", job);
       // A run that has ended its job only waits for orders; it ends at once.
       job.run->cancel();
-      finished_.push_back(std::move(job.run));
+      finished_.push_back({name, std::move(job.run)});
     } else {
       ++runs;
     }
@@ -280,10 +288,7 @@ void TrainingDesk::recall(SliceId slice) {
     held->recalled_at = std::chrono::steady_clock::now();
   }
   held->pending.push_back(slice);
-  if (std::exchange(held->leaving, true)) return;
-  if (const auto job = jobs_.find(held->job); job != jobs_.end() && job->second.run != nullptr) {
-    job->second.run->take_back(held->grant);
-  }
+  take_back(*held);
 }
 
 // On the thread of a run.
@@ -304,11 +309,7 @@ void TrainingDesk::gone(std::uint64_t grant) {
 void TrainingDesk::end() {
   const host::MutexLock lock(mutex_);
   ending_ = true;
-  for (auto& [grant, held] : held_) {
-    const auto job = jobs_.find(held.job);
-    if (job == jobs_.end() || job->second.run == nullptr || std::exchange(held.leaving, true)) continue;
-    job->second.run->take_back(grant);
-  }
+  for (auto& [grant, held] : held_) take_back(held);
 }
 
 // ---- The look ----
@@ -341,10 +342,10 @@ void TrainingDesk::look(LiveWorld& world) {
     const host::MutexLock lock(mutex_);
     attain(world.time());
     // Those that were cancelled in an earlier look have ended by now, so joining them takes no time.
-    for (auto& run : finished_) {
-      if (run->over()) finished.push_back(std::move(run));
+    for (auto& each : finished_) {
+      if (each.run->over()) finished.push_back(std::move(each.run));
     }
-    std::erase(finished_, nullptr);
+    std::erase_if(finished_, [](const Finished& each) { return each.run == nullptr; });
   }
   finished.clear();
   tend_jobs();
@@ -367,19 +368,25 @@ bool TrainingDesk::tables_ready(LiveWorld& world) {
       tables_.reset();
     }
     tables_for_ = world.plans_applied();
-    begin_tables(world.scheduler().state().deployment);
+    tables_used_ = false;
+    begin_tables();
     return false;
   }
-  if (lending_ != nullptr) return true;
-  std::vector<sched::ServiceNeeds> tables;
+  if (tables_used_) return lending_ != nullptr;
+  sched::LendingPlan tables;
   {
     const host::MutexLock lock(mutex_);
-    if (!tables_ || tables_->size() != world.scheduler().state().services.size()) return false;
+    if (!tables_) return false;
     tables = *tables_;
   }
-  lending_services_ = tables.size();
-  lending_ = world.make_lending(setup_.lending, std::move(tables));
-  return true;
+  tables_used_ = true;
+  lending_services_ = tables.needs.size();
+  lending_ = world.make_lending(setup_.lending, tables);
+  if (lending_ == nullptr) {
+    log_.write(host::LogLine(host::LogLevel::warning, "nothing_lent")
+                   .text("reason", "the tables of what may be lent are not for the plan in force"));
+  }
+  return lending_ != nullptr;
 }
 
 void TrainingDesk::stop_lending() {
@@ -388,14 +395,14 @@ void TrainingDesk::stop_lending() {
   lending_.reset();
 }
 
-void TrainingDesk::begin_tables(const sched::Deployment& deployment) {
+void TrainingDesk::begin_tables() {
   if (tables_thread_.joinable()) tables_thread_.join();
-  tables_thread_ = std::thread([this, deployment] {
+  tables_thread_ = std::thread([this] {
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
     const auto begin = std::chrono::steady_clock::now();
-    auto tables = setup_.needs(deployment);
+    auto tables = setup_.needs();
     std::size_t lendable = 0;
-    for (const auto& needs : tables) {
+    for (const auto& needs : tables.needs) {
       if (!needs.needs.empty()) lendable += needs.slices.size() - needs.needs.front().slices;
     }
     host::LogLine line(host::LogLevel::info, "lending_tables");
@@ -405,6 +412,40 @@ void TrainingDesk::begin_tables(const sched::Deployment& deployment) {
     const host::MutexLock lock(mutex_);
     tables_ = std::move(tables);
   });
+}
+
+const std::vector<double>& TrainingDesk::speeds_of(Job& job) {
+  auto steps = job.run->progress().step_s_with;
+  if (steps != job.steps_fitted) {
+    job.speeds = train::speeds_from_steps(steps, job.record.job.logical_workers);
+    job.steps_fitted = std::move(steps);
+  }
+  return job.speeds;
+}
+
+std::vector<bool> TrainingDesk::free_units() {
+  const auto& units = lending_->units();
+  std::vector<bool> free(units.size(), false);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const Held* const held = holder_of(units[u].places.front());
+    using enum sched::LeaseState;
+    const sched::LeaseState state = lending_->state(u);
+    free[u] = held != nullptr ? !held->leaving && (!setup_.whole_devices || lending_->may_lend(u))
+                              : lending_->may_lend(u) && (state == asleep || state == lent || state == lending);
+  }
+  if (!setup_.whole_devices) return free;
+  std::set<DeviceId> needed;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (!free[u]) needed.insert(units[u].device);
+  }
+  for (std::size_t u = 0; u < units.size(); ++u) free[u] = !needed.contains(units[u].device);
+  return free;
+}
+
+void TrainingDesk::take_back(Held& held) {
+  if (std::exchange(held.leaving, true)) return;
+  const auto job = jobs_.find(held.job);
+  if (job != jobs_.end() && job->second.run != nullptr) job->second.run->take_back(held.grant);
 }
 
 void TrainingDesk::share(LiveWorld& world) {
@@ -417,15 +458,14 @@ void TrainingDesk::share(LiveWorld& world) {
   {
     const host::MutexLock lock(mutex_);
     if (ending_) return;
+    const std::vector<bool> free = free_units();
     for (std::size_t u = 0; u < units.size(); ++u) {
-      const Held* held = holder_of(units[u].places.front());
-      if (held != nullptr && !held->leaving) {
-        owner[u] = held->job;
+      Held* const held = holder_of(units[u].places.front());
+      if (held != nullptr && !held->leaving) owner[u] = held->job;
+      if (free[u]) {
         offered.push_back(u);
-      } else if (held == nullptr && lending_->may_lend(u) &&
-                 (lending_->state(u) == sched::LeaseState::asleep || lending_->state(u) == sched::LeaseState::lent ||
-                  lending_->state(u) == sched::LeaseState::lending)) {
-        offered.push_back(u);
+      } else if (!owner[u].empty()) {
+        take_back(*held);  // Another slice of its device is needed.
       }
     }
     const auto& deployment = world.scheduler().state().deployment;
@@ -440,6 +480,7 @@ void TrainingDesk::share(LiveWorld& world) {
           .min = said.elastic() ? static_cast<std::size_t>(said.slices.min) : 1,
           .max = said.elastic() ? static_cast<std::size_t>(std::min(said.slices.max, said.logical_workers)) : 1};
       if (said.deadline) asker.deadline_s = *said.deadline;
+      asker.speeds = speeds_of(job);
       for (std::size_t i = 0; i < offered.size(); ++i) {
         const auto& unit = units[offered[i]];
         const auto& profile = deployment.devices[unit.device.index()].geometry.profiles[unit.slice.profile].name;
@@ -450,6 +491,11 @@ void TrainingDesk::share(LiveWorld& world) {
       askers.push_back(std::move(asker));
       names.push_back(name);
     }
+  }
+  // Lent for a job that has ended, and no longer free because of another slice of its device.
+  for (std::size_t u = 0; setup_.whole_devices && u < units.size(); ++u) {
+    const bool is_offered = std::ranges::find(offered, u) != offered.end();
+    if (!is_offered && owner[u].empty()) lending_->recall(u);
   }
   const auto shares = train::share_slices(askers, offered.size());
   std::vector<std::string> wanted(units.size());
@@ -464,9 +510,7 @@ void TrainingDesk::share(LiveWorld& world) {
     }
     if (!owner[u].empty()) {
       const host::MutexLock lock(mutex_);
-      Held* const held = holder_of(units[u].places.front());
-      if (held == nullptr || std::exchange(held->leaving, true)) continue;
-      if (auto& run = jobs_[held->job].run; run != nullptr) run->take_back(held->grant);
+      if (Held* const held = holder_of(units[u].places.front())) take_back(*held);
       continue;
     }
     if (!lending_->may_lend(u) || !lending_->lend(u)) continue;

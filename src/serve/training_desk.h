@@ -65,11 +65,12 @@ class TrainingDesk final : public ControlOwner {
     std::unique_ptr<TrainingStore> store;
     std::string python;  // Empty: the first that has PyTorch.
     std::string worker_program;
-    int nice = 0;  // Of what jobs run.
+    int nice = 0;                // Of what jobs run.
+    bool whole_devices = false;  // A slice is lent only while inference needs no slice of its device.
     sched::LendingConfig lending;
-    // The tables of what each service needs, for the plan that is served. Run on a thread of its own, as it takes
-    // seconds. An empty list: no slice may be lent.
-    std::function<std::vector<sched::ServiceNeeds>(const sched::Deployment&)> needs;
+    // The plan that is served, or is about to be, with the tables of what each service needs. Run on a thread of its
+    // own, as it takes seconds.
+    std::function<sched::LendingPlan()> needs;
   };
   // Where a trainer on the slice runs. The thread of the world.
   using PlaceOf = std::function<TrainerPlace(const LiveWorld&, SliceId)>;
@@ -101,14 +102,21 @@ class TrainingDesk final : public ControlOwner {
   TrainingTotals totals() const EXCLUDES(mutex_);
   const TrainingStore& store() const { return *setup_.store; }
   // Errors: there is no such job.
-  Result<std::string> log_of(const std::string& name, std::uint64_t offset) const EXCLUDES(mutex_);
+  Result<TrainingLogPart> log_of(const std::string& name, std::uint64_t offset) const EXCLUDES(mutex_);
 
  private:
   struct Job {
     TrainingRecord record;
     std::unique_ptr<TrainingRun> run;  // Null: it has ended, or is waiting to be started.
     bool had_slices = false;
+    std::vector<double> steps_fitted = {};  // What `speeds` were fitted to.
+    std::vector<double> speeds = {};        // With 1, 2, ... slices; empty: not known.
     bool ended() const { return record.cancelled || record.progress.done || !record.progress.problem.empty(); }
+  };
+  // A run whose job has ended, to be joined without the lock.
+  struct Finished {
+    std::string job;
+    std::unique_ptr<TrainingRun> run;
   };
   // A slice with a job: all of its processes.
   struct Held {
@@ -128,7 +136,12 @@ class TrainingDesk final : public ControlOwner {
   void stop_lending();
   // Makes or forgets the tables as the plan in force asks for it. True: slices may be lent.
   bool tables_ready(LiveWorld& world) EXCLUDES(mutex_);
-  void begin_tables(const sched::Deployment& deployment) EXCLUDES(mutex_);
+  void begin_tables() EXCLUDES(mutex_);
+  // How fast the job is with 1, 2, ... slices, as far as its steps were timed. Requires a run.
+  static const std::vector<double>& speeds_of(Job& job);
+  // True for units that training may have now, as far as inference is concerned: those that it has, and those that can
+  // be lent. By unit.
+  std::vector<bool> free_units() REQUIRES(mutex_);
   // Lends, grants and takes back as share_slices() says.
   void share(LiveWorld& world) EXCLUDES(mutex_);
   void grant(LiveWorld& world, Job& job, std::size_t unit) REQUIRES(mutex_);
@@ -137,11 +150,14 @@ class TrainingDesk final : public ControlOwner {
   void start_run(Job& job) REQUIRES(mutex_);
   // From a run: nothing of the job is on the slice.
   void gone(std::uint64_t grant) EXCLUDES(mutex_);
-  void keep(const std::string& job, const TrainingProgress& progress) EXCLUDES(mutex_);
+  // From a run: the progress of the job of this number.
+  void keep(const std::string& job, std::uint64_t order, const TrainingProgress& progress) EXCLUDES(mutex_);
   void attain(TimePoint now) REQUIRES(mutex_);
   TrainingView view_of(const Job& job) const REQUIRES(mutex_);
   TrainingState state_of(const Job& job) const REQUIRES(mutex_);
   Held* holder_of(SliceId slice) REQUIRES(mutex_);
+  // Asks its job to leave, once.
+  void take_back(Held& held) REQUIRES(mutex_);
   void log_job(const char* event, const Job& job) REQUIRES(mutex_);
 
   Setup setup_;
@@ -153,20 +169,22 @@ class TrainingDesk final : public ControlOwner {
   std::unique_ptr<sched::Lending> lending_;  // Null: no tables yet.
   std::size_t lending_services_ = 0;         // That it knows.
   std::optional<std::uint64_t> tables_for_;  // The plan, by the number of changes, for which tables are made.
+  bool tables_used_ = false;                 // They were looked at: lending_ is made, or cannot be.
   ControlCall look_call_;
   bool look_posted_ = false;
   TimePoint next_look_;
   std::optional<TimePoint> looked_at_;
 
+  host::Mutex submit_mutex_;  // One submission at a time. Taken before mutex_.
   mutable host::Mutex mutex_;
   std::map<std::string, Job> jobs_ GUARDED_BY(mutex_);
   std::map<std::uint64_t, Held> held_ GUARDED_BY(mutex_);  // By grant.
-  std::optional<std::vector<sched::ServiceNeeds>> tables_ GUARDED_BY(mutex_);
+  std::optional<sched::LendingPlan> tables_ GUARDED_BY(mutex_);
   bool ending_ GUARDED_BY(mutex_) = false;
   std::uint64_t grants_ GUARDED_BY(mutex_) = 0;
   std::uint64_t orders_ GUARDED_BY(mutex_) = 0;
   TrainingTotals totals_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<TrainingRun>> finished_ GUARDED_BY(mutex_);  // To be joined, without the lock.
+  std::vector<Finished> finished_ GUARDED_BY(mutex_);
   std::thread tables_thread_;
 };
 

@@ -44,6 +44,12 @@ constexpr std::size_t kLogTail = 1500;
 constexpr std::uint64_t kStateMax = std::uint64_t{64} << 30;
 // So many trainers in a row that end before they join, without a word, end the job.
 constexpr int kEarlyDeathsMax = 3;
+// So many zygotes in a row that are killed before a trainer of theirs has connected end the job.
+constexpr int kZygoteDeathsMax = 3;
+// From an order until the trainer connects. A fork takes milliseconds, but the zygote imports PyTorch first, which
+// takes a minute on a machine that is busy with more important things.
+constexpr Duration kForkMax = std::chrono::seconds(20);
+constexpr Duration kImportMax = std::chrono::minutes(5);
 
 bool has_torch(const std::string& python) {
   const std::string program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
@@ -338,9 +344,19 @@ TrainerId TrainingHost::spawn(const TrainerPlace& place) {
     const auto equals = std::min(entry.find('='), entry.size());
     order["environment"][entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
   }
-  orders_.push_back(id);
-  if (processes() > kTrainersMax || host::write_all(zygote_input_.get(), order.dump() + "\n") != 0) watch_zygote();
+  orders_.push_back({id, order.dump() + "\n", clock_.now()});
+  send_order(orders_.back());
   return id;
+}
+
+// One that cannot be sent stays in orders_, and is sent to the next zygote or given up.
+void TrainingHost::send_order(const Order& order) {
+  if (zygote_ <= 0 || processes() > kTrainersMax) return;
+  if (host::write_all(zygote_input_.get(), order.text) != 0) watch_zygote();
+}
+
+bool TrainingHost::forget_order(TrainerId trainer) {
+  return std::erase_if(orders_, [&](const Order& order) { return order.trainer == trainer; }) > 0;
 }
 
 void TrainingHost::accept_all() {
@@ -368,8 +384,10 @@ void TrainingHost::handle(Connection& connection, const std::string& line) {
   const TimePoint now = clock_.now();
   if (!connection.trainer) {
     const TrainerId id(static_cast<std::uint32_t>(whole(message, "trainer", -1)));
-    if (std::erase(orders_, id) > 0) {
+    if (forget_order(id)) {
       connection.trainer = id;
+      zygote_forks_ = true;
+      zygote_deaths_ = 0;
     } else {
       connection.signal_process(SIGKILL);  // It was recalled before it came.
     }
@@ -431,12 +449,15 @@ void TrainingHost::lose(Connection& connection) {
   lost_.push_back(std::move(*found));
   connections_.erase(found);
   if (!id) return;
-  if (early && ++early_deaths_ >= kEarlyDeathsMax && !problem_) {
-    problem_ = Error{ErrorCode::unavailable, fmt::format("{}: {} trainers in a row ended before they joined{}",
-                                                         options_.script, kEarlyDeathsMax, log_tail())};
-  }
+  if (early) count_early_death();
   observer_.on_gone(clock_.now(), *id);
   job_->on_gone(clock_.now(), *id);
+}
+
+void TrainingHost::count_early_death() {
+  if (++early_deaths_ < kEarlyDeathsMax || problem_) return;
+  problem_ = Error{ErrorCode::unavailable, fmt::format("{}: {} trainers in a row ended before they joined{}",
+                                                       options_.script, kEarlyDeathsMax, log_tail())};
 }
 
 void TrainingHost::work(TimePoint until) {
@@ -446,15 +467,43 @@ void TrainingHost::work(TimePoint until) {
   lost_.clear();
   if (clock_.now() >= job_->wake_at()) job_->on_wake(clock_.now());
   watch_zygote();
+  watch_orders();
 }
 
+// One that ends by itself could not import PyTorch or the script's modules, and the next could not either. One that is
+// killed says nothing about the job: its trainers go on, and the next forks what was ordered of it.
 void TrainingHost::watch_zygote() {
   if (zygote_ <= 0 || problem_) return;
   int status = 0;
   if (waitpid(zygote_, &status, WNOHANG) != zygote_) return;
   zygote_ = -1;
+  zygote_forks_ = false;
+  if (WIFSIGNALED(status) && ++zygote_deaths_ < kZygoteDeathsMax) {
+    if (const auto started = start_zygote(); !started) {
+      problem_ = started.error();
+      return;
+    }
+    for (Order& order : orders_) {
+      order.since = clock_.now();
+      send_order(order);
+    }
+    return;
+  }
   problem_ = Error{ErrorCode::unavailable, fmt::format("{} -m tangram_elastic.zygote has ended (status {}){}",
                                                        options_.python, status, log_tail())};
+}
+
+void TrainingHost::watch_orders() {
+  const Duration patience = zygote_forks_ ? kForkMax : kImportMax;
+  std::vector<TrainerId> late;
+  for (const Order& order : orders_) {
+    if (clock_.now() - order.since > patience) late.push_back(order.trainer);
+  }
+  for (const TrainerId trainer : late) {
+    forget_order(trainer);
+    count_early_death();
+    observer_.on_gone(clock_.now(), trainer);
+  }
 }
 
 std::string TrainingHost::log_tail() const {
@@ -467,7 +516,7 @@ std::string TrainingHost::log_tail() const {
 
 void TrainingHost::recall(TrainerId trainer, Duration at_most) {
   const TimePoint now = clock_.now();
-  if (std::erase(orders_, trainer) > 0) return observer_.on_gone(now, trainer);
+  if (forget_order(trainer)) return observer_.on_gone(now, trainer);
   Connection* const found = find(trainer);
   if (found != nullptr) found->recalled = true;
   // It has no share of the job yet, so nothing is lost with it.

@@ -94,6 +94,13 @@ class TrainingHost final : private train::TrainerLinks {
  private:
   class Connection;
   class Listener;
+  // A trainer that is forked, or about to be, and has not connected.
+  struct Order {
+    train::TrainerId trainer;
+    std::string text;  // What the zygote was told.
+    TimePoint since;
+  };
+  bool forget_order(train::TrainerId trainer);
 
   TrainingHost(const TrainingHostOptions& options, TrainingObserver& observer);
   Result<Nothing> open();
@@ -102,7 +109,13 @@ class TrainingHost final : private train::TrainerLinks {
   void handle(Connection& connection, const std::string& line);
   // The connection has ended: its process has, or will soon.
   void lose(Connection& connection);
+  // Starts another zygote for one that was killed; a few times, as it may be killed for the memory that it takes.
   void watch_zygote();
+  // Gives up trainers that were ordered and have not connected in time.
+  void watch_orders();
+  // A trainer has ended before it joined. Several in a row end the job.
+  void count_early_death();
+  void send_order(const Order& order);
   // Copies what was parked to the checkpoint.
   void keep_parked();
   Connection* find(train::TrainerId trainer);
@@ -122,7 +135,9 @@ class TrainingHost final : private train::TrainerLinks {
   std::string socket_path_;
   std::unique_ptr<Listener> listener_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<train::TrainerId> orders_;           // Forked, or about to be, and not connected yet.
+  std::vector<Order> orders_;
+  int zygote_deaths_ = 0;                          // Since a trainer has connected.
+  bool zygote_forks_ = false;                      // A trainer of this zygote has connected.
   int early_deaths_ = 0;                           // In a row: trainers that ended before they joined.
   std::vector<std::unique_ptr<Connection>> lost_;  // Until the event that lost them is handled.
   host::Descriptor zygote_input_;

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +38,6 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(10);
 constexpr Duration kRecallBase = std::chrono::milliseconds(250);
 constexpr Duration kSaveMax = std::chrono::seconds(1);
 constexpr Duration kRecallUnknown = std::chrono::seconds(2);
-constexpr std::size_t kStepsTimed = 16;
 // Of a restartable job: SIGKILL follows SIGTERM after this, unless the job says otherwise.
 constexpr Duration kGrace = std::chrono::seconds(10);
 constexpr int kFailuresMax = 3;
@@ -56,6 +55,36 @@ std::string park_path(const std::string& folder) {
 std::string absolute_in(const std::string& directory, const std::string& path) {
   return (std::filesystem::path(directory) / path).lexically_normal().string();
 }
+
+// What a job prints is kept up to here, then only the end of it.
+constexpr std::uint64_t kLogMax = std::uint64_t{64} << 20;
+constexpr std::size_t kLogKept = std::size_t{1} << 20;
+constexpr Duration kLogLook = std::chrono::seconds(1);
+
+// Bounds the log of a job. Those who write it append, so it can be cut under them; a line that is written at that instant
+// may be lost.
+class LogBound {
+ public:
+  explicit LogBound(std::string path) : path_(std::move(path)) {}
+
+  // Looks once a second, however often it is called.
+  void look() {
+    if (steady_clock::now() < next_) return;
+    next_ = steady_clock::now() + kLogLook;
+    const host::Descriptor file(open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
+    struct stat facts {};
+    if (!file.open() || fstat(file.get(), &facts) != 0 || static_cast<std::uint64_t>(facts.st_size) <= kLogMax) return;
+    std::string end(kLogKept, '\0');
+    const ssize_t got = pread(file.get(), end.data(), end.size(), facts.st_size - static_cast<off_t>(kLogKept));
+    end.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    if (ftruncate(file.get(), 0) != 0) return;
+    host::write_all(file.get(), "[the beginning of this log was dropped]\n" + end);
+  }
+
+ private:
+  const std::string path_;
+  steady_clock::time_point next_;
+};
 
 // Keeps every second point when there are too many, so that they stay evenly spaced.
 void add_loss(std::vector<TrainingLoss>& losses, TrainingLoss point) {
@@ -237,7 +266,9 @@ class TrainingRun::Elastic final : public TrainingObserver {
   }
 
   Result<Nothing> train() {
+    LogBound log(run_.setup_.folder + "/trainers.log");
     while (!run_.stopping()) {
+      log.look();
       for (auto& order : run_.take_orders()) obey(order);
       if (host_->job().state() == train::ElasticJobState::done) return finish();
       host_->work(add_saturating(host_->now(), kTurn));
@@ -267,7 +298,23 @@ class TrainingRun::Elastic final : public TrainingObserver {
     return 2 * *std::ranges::max_element(steps_) + kRecallBase + (grants_.size() == 1 ? kSaveMax : Duration());
   }
 
+  // Steps of one number of trainers, once there are enough to trust their median.
+  void time_step_with(std::size_t members, Duration took) {
+    if (members == 0) return;
+    if (members != timed_members_) {
+      timed_members_ = members;
+      timed_.clear();
+    }
+    timed_.push_back(to_seconds(took));
+    if (timed_.size() < kStepsTimed) return;
+    if (step_s_with_.size() < members) step_s_with_.resize(members, 0);
+    std::ranges::nth_element(timed_, timed_.begin() + kStepsTimed / 2);
+    step_s_with_[members - 1] = timed_[kStepsTimed / 2];
+    timed_.clear();
+  }
+
   void time_step(Duration took) {
+    time_step_with(host_->job().training().size(), took);
     if (steps_.size() < kStepsTimed) {
       steps_.push_back(took);
     } else {
@@ -316,6 +363,7 @@ class TrainingRun::Elastic final : public TrainingObserver {
     Duration sum{};
     for (const Duration step : steps_) sum += step;
     if (!steps_.empty()) progress.step_s = to_seconds(sum) / static_cast<double>(steps_.size());
+    progress.step_s_with = step_s_with_;
     if (loss_) add_loss(progress.losses, *loss_);
   }
 
@@ -342,6 +390,9 @@ class TrainingRun::Elastic final : public TrainingObserver {
   Generation generation_ = 0;
   TimePoint stepped_;
   std::vector<Duration> steps_;
+  std::size_t timed_members_ = 0;  // Of the steps in timed_.
+  std::vector<double> timed_;
+  std::vector<double> step_s_with_;
   std::size_t next_step_ = 0;
   std::optional<TrainingLoss> loss_;
   std::string digest_;
@@ -363,7 +414,9 @@ class TrainingRun::Restartable {
   ~Restartable() { kill_all(); }
 
   void drive() {
+    LogBound log(run_.setup_.folder + "/trainers.log");
     while (!run_.stopping() && !ended_) {
+      log.look();
       for (auto& order : run_.take_orders()) obey(order);
       if (ended_) break;
       watch();
@@ -392,7 +445,10 @@ class TrainingRun::Restartable {
 
   void start() {
     const auto& job = run_.setup_.job;
-    std::string command = "cd " + quoted(job.directory) + " && exec";
+    // As trainers do: memory that runs out is taken from it before it is taken from anybody else.
+    std::string command = "echo 1000 2>/dev/null >/proc/self/oom_score_adj; ";
+    if (const auto mib = grant_.place.memory_mib; mib > 0) command += fmt::format("ulimit -d {} && ", mib * 1024);
+    command += "cd " + quoted(job.directory) + fmt::format(" && exec nice -n {}", run_.setup_.nice);
     for (const auto& word : job.command) command += ' ' + quoted(word);
     command += " >>" + quoted(run_.setup_.folder + "/trainers.log") + " 2>&1";
     auto environment = grant_.place.environment;
@@ -403,7 +459,6 @@ class TrainingRun::Restartable {
     const auto started = worker::start_command(run_.setup_.worker_program, command, grant_.place.cpus, environment);
     if (!started) return fail(started.error().message);
     process_ = *started;
-    setpriority(PRIO_PROCESS, static_cast<id_t>(process_), run_.setup_.nice);
     kill_at_.reset();
     run_.change([&](TrainingProgress& progress) {
       progress.members = 1;
@@ -419,7 +474,7 @@ class TrainingRun::Restartable {
 
   void ask_to_end() {
     if (kill_at_) return;
-    kill(-process_, SIGTERM);
+    worker::ask_command_to_end(process_);
     const auto& said = run_.setup_.job.recall_max_ms;
     kill_at_ = steady_clock::now() + (said ? from_milliseconds(*said) : kGrace);
   }

@@ -41,12 +41,14 @@ struct TrainingProgress {
   std::uint64_t generation = 0;     // Over all servers.
   std::size_t members = 0;
   double step_s = 0;                 // Mean of the last steps; 0: not known.
+  std::vector<double> step_s_with;   // With 1, 2, ... trainers, the median of kStepsTimed steps; 0: not known.
   std::string parameters_crc;        // Of the final state; empty before.
   std::vector<TrainingLoss> losses;  // At most kLossesMax, evenly spaced over the steps so far.
   bool done = false;
   std::string problem;  // Why it has failed; empty: it has not.
 };
 inline constexpr std::size_t kLossesMax = 200;
+inline constexpr std::size_t kStepsTimed = 16;
 
 struct TrainingRunSetup {
   formats::TrainingJob job;

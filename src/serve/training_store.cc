@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -150,14 +151,17 @@ Result<Nothing> TrainingStore::write(const TrainingRecord& record, bool added) {
   return store_.write(texts);
 }
 
-std::string TrainingStore::log_of(const std::string& job, std::uint64_t offset) const {
+TrainingLogPart TrainingStore::log_of(const std::string& job, std::uint64_t offset) const {
   const std::string path = folder_of(job) + "/trainers.log";
   const host::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.open()) return {};
+  if (!file.open()) return {{}, offset};
+  struct stat facts {};
+  if (fstat(file.get(), &facts) == 0 && static_cast<std::uint64_t>(facts.st_size) < offset) offset = 0;
   std::string text(kLogPart, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), static_cast<off_t>(offset));
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
+  const std::uint64_t next = offset + text.size();
+  return {std::move(text), next};
 }
 
 }  // namespace tangram::serve

@@ -22,6 +22,11 @@ struct TrainingRecord {
   bool cancelled = false;
 };
 
+struct TrainingLogPart {
+  std::string text;
+  std::uint64_t next = 0;  // Where to read on.
+};
+
 class TrainingStore {
  public:
   // Takes the lock of the folder, which is made if need be. Errors: another server uses it, or it cannot be used.
@@ -37,8 +42,8 @@ class TrainingStore {
   // A secret in the file `submit.key` of the folder, which only the server's user can read: where there is no access
   // control, who knows it may submit. Made anew by each server.
   const std::string& key() const { return key_; }
-  // At most 64 KiB of what a job has printed, from this byte on.
-  std::string log_of(const std::string& job, std::uint64_t offset) const;
+  // At most 64 KiB of what a job has printed, from this byte on; from the beginning where the log was cut since.
+  TrainingLogPart log_of(const std::string& job, std::uint64_t offset) const;
 
  private:
   TrainingStore(std::string folder, host::StateStore store) : folder_(std::move(folder)), store_(std::move(store)) {}

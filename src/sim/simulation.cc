@@ -62,7 +62,7 @@ class Simulation final : public sched::World {
         disturbances_(config.noise, config.faults, rng_),
         plans_(config.plan_changes, config.controller, workload.services.size()),
         recorded_(*this, deployment, config.scheduler, sink(),
-                  config.log_decisions ? UINT64_MAX : sched::kRecordingBytesMax),
+                  config.log_decisions ? UINT64_MAX : sched::kRecordingBytesMax, config.watcher),
         metrics_(scheduler().state(), metrics_config(config)) {
     TANGRAM_CHECK(deployment.services.size() == workload.services.size(), "a deployment is compiled from its workload");
     runs_.resize(deployment.places.size());

@@ -64,6 +64,7 @@ struct SimulationConfig {
   std::size_t batches_recorded_max = 0;
   bool log_decisions = false;            // As SimulationResult::decisions.
   sched::RecordingSink recording;        // Takes every event and action, for sched::replay; unset: nothing is recorded.
+  sched::Watcher* watcher = nullptr;     // Sees every event and action; outlives the run.
   std::vector<PlanChange> plan_changes;  // Ascending.
   Controller controller;
   std::vector<BackgroundJob> background;  // Metrics of services leave it out.

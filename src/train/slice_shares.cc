@@ -8,6 +8,13 @@
 namespace tangram::train {
 namespace {
 
+// 0 up to kFirstQueue_s, 1 up to twice as much, 2 up to four times, ...
+int queue_of_service(double attained_s) {
+  int queue = 0;
+  for (double end = kFirstQueue_s; attained_s >= end; end *= 2) ++queue;
+  return queue;
+}
+
 class Sharing {
  public:
   Sharing(std::span<const SliceAsker> jobs, std::size_t slices)
@@ -18,7 +25,8 @@ class Sharing {
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, {}, [&](std::size_t j) {
       const SliceAsker& job = jobs_[j];
-      return std::tuple(-job.priority, job.deadline_s, job.attained_s, job.order);
+      return std::tuple(-job.priority, job.deadline_s, queue_of_service(job.attained_s), job.has.empty(),
+                        job.attained_s, job.order);
     });
     for (const std::size_t j : order) give_minimum(j);
     while (give_one(order)) {
@@ -65,16 +73,22 @@ class Sharing {
     }
   }
 
-  // To the job of the highest priority that has least of its maximum; the first in the order of those. Jobs that could
-  // not have their minimum get nothing.
+  // What one more slice adds to the speed of a job, in parts of it.
+  double gain(std::size_t job) const {
+    const std::size_t has = shares_[job].size();
+    const auto& speeds = jobs_[job].speeds;
+    if (has >= speeds.size() || speeds[has - 1] <= 0) return 1 / static_cast<double>(has);
+    return speeds[has] / speeds[has - 1] - 1;
+  }
+
+  // To the job of the highest priority that gains most; the first in the order of those. Jobs that could not have their
+  // minimum get nothing.
   bool give_one(const std::vector<std::size_t>& order) {
     std::vector<std::size_t> asking;
     for (const std::size_t j : order) {
-      if (!shares_[j].empty() && shares_[j].size() < jobs_[j].max) asking.push_back(j);
+      if (!shares_[j].empty() && shares_[j].size() < jobs_[j].max && gain(j) >= kGainMin) asking.push_back(j);
     }
-    std::ranges::stable_sort(asking, {}, [&](std::size_t j) {
-      return std::pair(-jobs_[j].priority, static_cast<double>(shares_[j].size()) / static_cast<double>(jobs_[j].max));
-    });
+    std::ranges::stable_sort(asking, {}, [&](std::size_t j) { return std::pair(-jobs_[j].priority, -gain(j)); });
     return std::ranges::any_of(asking, [&](std::size_t j) { return give(j); });
   }
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -36,7 +37,22 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-void end_group(int) { kill(0, SIGKILL); }
+// Of a launcher: how many SIGTERM of its own are under way to it.
+volatile std::sig_atomic_t own_terms = 0;
+
+void end_group(int) {
+  if (own_terms > 0) {
+    own_terms = own_terms - 1;
+  } else {
+    kill(0, SIGKILL);
+  }
+}
+
+// Passes SIGTERM on. The signal comes back to this process as one of the group, before kill() returns.
+void ask_group(int) {
+  own_terms = own_terms + 1;
+  kill(0, SIGTERM);
+}
 
 // Of about 28,000 that the kernel chooses from, so nearly every attempt finds another one.
 constexpr std::size_t kPortsRemembered = 1024;
@@ -122,10 +138,13 @@ Result<pid_t> start_command(const std::string& program, const std::string& comma
   return spawn_in_group(program, arguments.data(), environment);
 }
 
+void ask_command_to_end(pid_t group) { kill(group, SIGUSR1); }
+
 int run_command(const char* cores, const char* command, const std::string& control_group) {
   // Of the group that the parent has made for this process.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGTERM, end_group);
+  signal(SIGUSR1, ask_group);
   std::vector<int> list;
   for (const auto part : text::split(cores, ',')) {
     if (const auto core = text::parse_integer(part)) list.push_back(static_cast<int>(*core));

@@ -35,6 +35,10 @@ Result<std::uint16_t> free_port();
 Result<pid_t> start_command(const std::string& program, const std::string& command, const std::vector<int>& cores,
                             const std::vector<std::string>& environment, const std::string& control_group = {});
 
+// Sends SIGTERM to everything that start_command() has started as `group`, which may take its time to end. SIGTERM sent to
+// the group itself, or the end of this process, kills all of it at once.
+void ask_command_to_end(pid_t group);
+
 // The part that runs in the process started by start_command: tangram-worker --run CORES COMMAND CONTROL_GROUP. Returns
 // the exit code.
 int run_command(const char* cores, const char* command, const std::string& control_group);

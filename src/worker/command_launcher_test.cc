@@ -51,6 +51,27 @@ bool runs(pid_t process) {
   return static_cast<bool>(stat >> pid >> name >> state) && state != "Z" && state != "X";
 }
 
+// Asked to end, it takes its time, and says with which code. The launcher is in the same group and does not end it.
+TEST(StartCommand, GivesACommandThatIsAskedToEndItsTime) {
+  const std::string file = (fs::temp_directory_path() / ("tangram-asked-" + std::to_string(getpid()))).string();
+  const auto group = start_command(find_worker_program(),
+                                   "trap 'sleep 0.2; echo saved >> " + file + "; exit 3' TERM; echo ready > " + file +
+                                       "; while :; do sleep 0.05; done",
+                                   {}, {});
+  ASSERT_TRUE(group) << group.error().message;
+  const auto said = [&] {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  for (int i = 0; i < 1000 && said().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ask_command_to_end(*group);
+  int status = 0;
+  EXPECT_EQ(waitpid(*group, &status, 0), *group);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+  EXPECT_EQ(said(), "ready\nsaved\n");
+  fs::remove(file);
+}
+
 // The shell writes the number of a process that it has started, which sleeps for a minute, and then waits for it.
 TEST(StartCommand, EndsAllThatTheCommandHasStarted) {
   const fs::path file = fs::temp_directory_path() / ("tangram-command-" + std::to_string(getpid()));

@@ -32,11 +32,13 @@ constexpr std::array kRooms{
     Room{"experiments", true, "report"},
     Room{"client", false, "core formats host"},
     Room{"engines", false, "core client"},  // The remote engine is a client of another server.
-    Room{"adapters", false, "core host"},
+    Room{"adapters", false, "core client host"},  // Kubernetes' API server is asked over HTTP.
     Room{"recut", false, "formats plan adapters host"},
     Room{"worker", false, "engines adapters host"},  // Adapters: a worker confines itself to the cores of its slice.
     Room{"measure", false, "engines adapters learn worker"},
-    Room{"serve", false, "control engines adapters client worker recut host"},
+    Room{"node", false, "worker client engines adapters recut host"},
+    // Node: the gateway speaks its protocol, as it speaks the worker's.
+    Room{"serve", false, "control engines adapters client worker node recut host"},
     Room{"cli", false, "experiments serve measure"},
 };
 

@@ -106,6 +106,11 @@ expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
 # back leads to what was before the next one.
 anew; is "$FIRST"
 FAKE_NVML_FAIL=9:23 expect 3 apply $PLAN; cp state/checkpoint.json half.json
+# Damaged, the way back is not replaced without a word.
+head -c 100 half.json >state/checkpoint.json
+expect 2 apply $PLAN; has err "not valid JSON"; has err "way back from an unfinished change"
+cmp -s state/checkpoint.json <(head -c 100 half.json) || fail "the damaged checkpoint was touched"
+cp half.json state/checkpoint.json
 TANGRAM_STATE=$WORK/elsewhere expect 0 rollback --checkpoint half.json; is "$FIRST"
 expect 0 rollback; has out "nothing to do"
 by_hand less.json

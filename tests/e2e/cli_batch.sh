@@ -134,6 +134,11 @@ expect 1 batch resume rank-answers-1 --store store-cancel; same cancelled.jsonl 
 expect 0 batch submit --model rank-answers --http-port "$HTTP" --input short.jsonl --output apart.jsonl --deadline 2h --detach --store store-apart
 for _ in $(seq 200); do [[ $("$TANGRAM" batch status --store store-apart) == *done* ]] && break; sleep 0.05; done
 expect 0 batch status rank-answers-1 --store store-apart; has out "kept"
+# A damaged job hides itself alone.
+echo "no database, but long enough to be one" >store-apart/broken.sqlite
+expect 0 batch status --store store-apart; has out "rank-answers-1"; has out "unreadable"; has out "broken: "
+expect 0 batch status --store store-apart --output json; has out '"unreadable"'
+rm store-apart/broken.sqlite
 same apart.jsonl short.out "detached"
 
 # ---- CSV gives the same answers ----

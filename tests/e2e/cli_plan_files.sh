@@ -7,8 +7,9 @@ json() { python3 -c 'import json,sys; json.load(open("out"))' || fail "no JSON: 
 
 expect 0 export; has out mig-parted
 for format in mig-parted kubernetes kubernetes-dra slurm triton; do
-  expect 0 export $format "$PLAN" --services "$SERVICES"; [[ -s out ]] || fail "$format: nothing"
-  expect 0 export $format "$PLAN" --services "$SERVICES" --output json; json "$format"
+  image=; [[ $format == kubernetes* ]] && image="--image registry.example/triton:1"
+  expect 0 export $format "$PLAN" --services "$SERVICES" $image; [[ -s out ]] || fail "$format: nothing"
+  expect 0 export $format "$PLAN" --services "$SERVICES" $image --output json; json "$format"
 done
 expect 2 export mig-checkpoint "$PLAN"; has err "missing for rack1-0, rack1-1"
 expect 2 export mig-checkpoint "$PLAN" --uuid rack9-0=GPU-a; has err "the plan has no device rack9-0"
@@ -16,6 +17,9 @@ UUID=GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3
 expect 2 export mig-checkpoint "$PLAN" --uuid rack1-0=${UUID}f --uuid rack1-1=GPU-1 -o points; has err "GPU-1 is not the UUID of a GPU"
 expect 0 export mig-checkpoint "$PLAN" --uuid rack1-0=${UUID}f --uuid rack1-1=${UUID}e -o points; [[ -s points/rack1.json ]] || fail "no checkpoint"
 expect 2 export mig-partd "$PLAN"; has err "did you mean mig-parted?"
+expect 2 export kubernetes "$PLAN"; has err "expected --image"
+expect 2 export slurm "$PLAN" --gateway; has err "--gateway is for the format kubernetes"
+expect 0 export kubernetes "$PLAN" --gateway --image registry.example/tangram:1; has out "kind: CustomResourceDefinition"; has err "tangram-files"
 expect 2 export slurm; has err "expected a PLAN"
 expect 0 export triton "$PLAN" -o models; [[ -s models/rack1-0/4g.40gb-0/rank-answers/config.pbtxt ]] || fail "no model"
 echo old > file

@@ -73,6 +73,7 @@ for threads in 1 2; do
   asks 200 --cacert ca.pem "$base/$infer" -d "$question" -H "$(bearer search)"; has answer '"outputs"'
   asks 200 --cacert ca.pem "$base/$infer" -d "$question" -H "X-Api-Key: $(cat search.key)"
   asks 200 --cacert ca.pem --tls-max 1.2 "$base/$infer" -d "$question" -H "$(bearer search)"
+  asks 000 --cacert ca.pem --tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-SHA "$base/v2/health/ready"
   asks 403 --cacert ca.pem "$base/v2/repository/models/rank-answers/unload" -d '{}' -H "$(bearer search)"
   asks 200 --cacert ca.pem "$base/v2/repository/models/rank-answers/load" -d '{}' -H "$(bearer ops)"
   # A body that is not wanted is not read, and the answer comes all the same.

@@ -64,7 +64,7 @@ expect 2 validate heavy.csv; has err "heavy.csv:2"; has err "weights_mib 4000"
 
 # Whoever runs an export is told which models are loaded on demand.
 plan "$(replica steady), $(replica calm on_demand)" >demand.json
-expect 0 export kubernetes demand.json --services services.yaml -o pods.yaml
+expect 0 export kubernetes demand.json --services services.yaml --image registry.example/triton:1 -o pods.yaml
 has pods.yaml 'on_demand'
 expect 0 export triton demand.json --services services.yaml -o triton
 has err "--model-control-mode=explicit"

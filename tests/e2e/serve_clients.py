@@ -33,7 +33,7 @@ def read_answer(stream):
 
 def ask(method, path, body=b"", headers=(), port=HTTP):
     with connect(port) as c:
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
         c.sendall((head + "".join(f"{n}: {v}\r\n" for n, v in headers) + "\r\n").encode() + body)
         return read_answer(c.makefile("rb"))
 
@@ -218,7 +218,7 @@ def test_wrong_bytes():
             (b"GET /v2 HTTP/1.1\r\nHost: a\r\nAuthorization: b\r\nAuthorization: b\r\n\r\n", 400),
             (b"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505), (b"GET / HTTP/1.1\r\nA: " + b"b" * 20000, 431),
             (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", 413),
-            (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n", 415)):
+            (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\n", 415)):
         with connect() as c:
             c.sendall(bytes_)
             stream = c.makefile("rb")

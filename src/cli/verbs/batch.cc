@@ -44,6 +44,7 @@ struct Options {
   std::string model;
   std::string input;
   std::string output;
+  bool overwrite = false;
   std::string format;
   std::string deadline;
   std::string wait = "10m";
@@ -141,9 +142,18 @@ Result<ExitCode> status(Session& session, const Options& options) {
   // Messages do not fit into a table, so they follow it.
   std::string messages;
   for (const auto& id : ids) {
-    TANGRAM_TRY(const auto store, client::OfflineStore::open(folder, id));
-    TANGRAM_TRY(const auto job, store.read());
-    const bool running = store.running();
+    const auto store = client::OfflineStore::open(folder, id);
+    const auto read = store ? store->read() : Result<client::OfflineJob>(store.error());
+    if (!read) {
+      // A damaged file hides itself, not the other jobs.
+      if (!options.job.empty()) return read.error();
+      all.push_back({{"id", id}, {"state", "unreadable"}, {"message", read.error().message}});
+      messages += fmt::format("{}: {}\n", id, read.error().message);
+      table.add({{id, Style::accent}, {"unreadable", Style::bad}, "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
+    const client::OfflineJob& job = *read;
+    const bool running = store->running();
     // The rate of an interrupted job is old, so a time left computed from it would be wrong.
     const bool going = running && job.rows_per_s > 0;
     all.push_back(job_json(job, running));
@@ -344,6 +354,11 @@ Result<std::string> output_file(const Options& options) {
         "renamed",
         options.output));
   }
+  // Answers may have taken hours: they are replaced only if that is said.
+  if (!options.overwrite && fs::exists(path, error) && fs::file_size(path, error) > 0) {
+    return invalid_input(
+        fmt::format("--output {}: the file exists; --overwrite replaces it when the job is done", options.output));
+  }
   // Two jobs with one output would each replace the other's answers at their end, hours after the mistake.
   for (const auto& id : client::OfflineStore::list(store_folder(options))) {
     const auto store = client::OfflineStore::open(store_folder(options), id);
@@ -477,6 +492,7 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--deadline", options.deadline,
                   "submit: the time from now by which all rows should be done: 30m, 2h, 1d.")
       ->type_name("TIME");
+  verb.add_flag("--overwrite", options.overwrite, "With submit: replace the file of --output if it exists.");
   verb.add_option("--address", options.address, "The server: a name or an IP address; default 127.0.0.1.")
       ->type_name("HOST");
   program.whole_number(

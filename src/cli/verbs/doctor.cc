@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/engine_findings.h"
 #include "cli/program.h"
+#include "cli/self_test.h"
 #include "recut/live_gpus.h"
 #include "report/mosaic.h"
 #include "report/text_width.h"
@@ -348,16 +349,38 @@ void report_workers(Report& report, const std::vector<worker::Measure>& measures
   }
 }
 
+struct Options {
+  bool self_test = false;
+  SelfTestOptions test;
+};
+
+Result<Nothing> check_options(const Options& options) {
+  const auto& [gpu, engine, models, model, services, report] = options.test;
+  if (options.self_test && gpu.empty()) {
+    return invalid_input("--self-test needs --gpu, the UUID or index of an idle GPU, which it cuts and restores");
+  }
+  const bool others = !gpu.empty() || !models.empty() || !model.empty() || !services.empty();
+  const SelfTestOptions usual;
+  if (!options.self_test && (others || report != usual.report || engine != usual.engine)) {
+    return invalid_input("--gpu, --engine, --models, --model, --services and --report apply only to --self-test");
+  }
+  return Nothing{};
+}
+
 // All probes run before anything is printed; none of them changes the machine.
-ExitCode run(Session& session) {
+Result<ExitCode> run(Session& session, const Options& options) {
+  TANGRAM_RETURN_IF_ERROR(check_options(options));
   Findings findings{adapters::probe_cpu_host(),
                     adapters::probe_nvml(recut::nvml_library()),
                     adapters::probe_gpu_permissions(),
                     adapters::other_mig_owners(),
                     {},
                     {}};
-  findings.engines = find_engines(findings.driver);
   findings.worker_measures = ask_worker();
+  // Engines are not tried before: a library finds no device while MIG mode is on and there is no slice, and the steps
+  // try one where it matters.
+  if (options.self_test) return run_self_test(session, options.test, findings.driver, findings_json(findings));
+  findings.engines = find_engines(findings.driver);
   if (session.structured()) {
     session.print_value(findings_json(findings));
     return ExitCode::done;
@@ -383,18 +406,39 @@ ExitCode run(Session& session) {
 
 void add_doctor(Program& program) {
   using namespace doctor_verb;
-  program.add_verb(
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
       {.name = "doctor",
        .group = "Look",
        .summary = "show what this machine can do: cores, GPUs, permissions",
        .description =
            "Reads cores, memory, control groups, the NVIDIA driver, its GPUs with their MIG mode and slices, and "
            "permissions, and says what Tangram can do with them; tries each engine, and says what an engine lacks on the "
-           "cores or on a GPU. Changes nothing. $TANGRAM_NVML names another driver "
+           "cores or on a GPU. Changes nothing, unless --self-test is given: then it measures, cuts, serves and undoes "
+           "on one idle GPU, and writes a report; its exit code is 1 if a step failed. $TANGRAM_NVML names another driver "
            "library, $TANGRAM_ONNXRUNTIME the library of ONNX Runtime. A machine without a GPU is fine: the exit code is 0.",
        .examples = {{"tangram doctor", "Look at this machine."},
-                    {"tangram doctor --output json", "The same, for programs and bug reports."}}},
-      run);
+                    {"tangram doctor --output json", "The same, for programs and bug reports."},
+                    {"tangram doctor --self-test --gpu 0", "Try everything on an idle GPU, and restore it."}}},
+      [options](Session& session) { return run(session, *options); });
+  verb.add_flag("--self-test", options->self_test,
+                "Cut an idle GPU, load and measure a model on its slices, serve it under load, and restore the cuts.");
+  verb.add_option("--gpu", options->test.gpu, "The GPU for --self-test: its UUID or index. Nothing may use it.")
+      ->type_name("GPU");
+  program.one_of(verb.add_option("--engine", options->test.engine, "The engine for --self-test.")
+                     ->type_name("ENGINE")
+                     ->capture_default_str(),
+                 {"onnx", "torch"});
+  program.offers_files(verb.add_option("--models", options->test.models,
+                                       "The folder with a model of yours for --self-test; default: an example is made.")
+                           ->type_name("DIR"));
+  verb.add_option("--model", options->test.model, "The name of that model.")->type_name("MODEL");
+  program.offers_files(verb.add_option("--services", options->test.services,
+                                       "The services file that declares its inputs; default: services.yaml in --models.")
+                           ->type_name("FILE"));
+  program.offers_files(verb.add_option("--report", options->test.report, "The report of --self-test, JSON.")
+                           ->type_name("FILE")
+                           ->capture_default_str());
 }
 
 }  // namespace tangram::cli

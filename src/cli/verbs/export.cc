@@ -211,6 +211,17 @@ Result<ExitCode> run(Session& session, const Options& options) {
                                      near ? fmt::format(", did you mean {}?", *near) : "", text::join(names, ", "))});
   }
   if (options.plan.empty()) return session.fail({ErrorCode::invalid, "expected a PLAN to export"});
+  const bool pods = options.format.starts_with("kubernetes");
+  if (options.shared.gateway && options.format != "kubernetes") {
+    return session.fail({ErrorCode::invalid, "--gateway is for the format kubernetes"});
+  }
+  // No image serves everybody's models, and one that cannot be pulled is noticed in the cluster only.
+  if (pods && options.shared.image.empty()) {
+    return session.fail({ErrorCode::invalid,
+                         options.shared.gateway
+                             ? "expected --image REGISTRY/NAME:TAG, an image whose program is tangram"
+                             : "expected --image REGISTRY/NAME:TAG, the image that serves a slice, such as Triton's"});
+  }
   TANGRAM_TRY(const auto inputs, read_inputs(options));
   // The format does not know the file name, so the error gets it here.
   const auto result = format->write({&inputs.plan, inputs.workload ? &*inputs.workload : nullptr, inputs.options});
@@ -245,7 +256,10 @@ VerbInfo info() {
           {"tangram export mig-parted examples/plan.json -o mig-parted.yaml", "Write the file of nvidia-mig-parted."},
           {"tangram export kubernetes examples/plan.json --services examples/services.yaml --image "
            "registry.example/tritonserver:latest | kubectl apply --server-side -f -",
-           "Write layouts, node labels and Deployments."},
+           "Write layouts, node labels, Deployments and Services."},
+          {"tangram export kubernetes examples/plan.json --gateway --image registry.example/tangram:latest --namespace "
+           "serving -o gateway.yaml",
+           "Write the gateway, the controller and their rights."},
           {"tangram export triton examples/plan.json --services examples/services.yaml -o models",
            "Write a model repository for each slice."},
           {"tangram export slurm examples/plan.json --gpus-per-node 8", "Write gres.conf and the node lines."}}};
@@ -279,9 +293,18 @@ void add_export(Program& program) {
   verb.add_option("--board", options->boards,
                   "slurm: TYPE=NAME, where NAME is what slurmd -G prints before the profile.")
       ->type_name("TYPE=NAME");
-  verb.add_option("--image", shared.image, "kubernetes: the image that serves a slice.")
-      ->type_name("IMAGE")
+  shared.image.clear();
+  verb.add_option("--image", shared.image, "kubernetes, required there: the image that serves a slice.")
+      ->type_name("IMAGE");
+  verb.add_option("--models-claim", shared.models_claim,
+                  "kubernetes: the PersistentVolumeClaim with the models, mounted at /models; empty: none.")
+      ->type_name("NAME")
       ->capture_default_str();
+  verb.add_option("--argument", shared.arguments,
+                  "kubernetes: an argument of the container, instead of those of a Triton server. Repeatable.")
+      ->type_name("WORD");
+  verb.add_flag("--gateway", shared.gateway,
+                "kubernetes: write the gateway, the controller and what they need, instead of servers for each slice.");
   verb.add_option("--namespace", shared.name_space, "kubernetes: the namespace of the Deployments.")->type_name("NAME");
   verb.add_option("--backend", shared.backend, "triton: the backend of all models.")->type_name("NAME");
 }

@@ -9,7 +9,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -17,6 +19,7 @@
 #include "cli/build_info.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
+#include "cli/measure_cuts.h"
 #include "cli/measure_result.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
@@ -32,6 +35,7 @@
 #include "lab/slo_regret.h"
 #include "learn/sampler.h"
 #include "measure/campaign.h"
+#include "measure/cut_plan.h"
 #include "measure/recorded_source.h"
 #include "measure/result_file.h"
 #include "recut/live_gpus.h"
@@ -60,7 +64,9 @@ struct Options {
   std::string command;        // For command.
   std::string remote;         // For remote: the server.
   CallerOptions remote_caller;
-  std::string gpu;  // Which GPU, where there are several of the type.
+  std::string gpu;    // Which GPU, where there are several of the type.
+  bool cut = false;   // The slices are made, one after another, on that GPU.
+  std::string state;  // With `cut`: the folder of checkpoints.
   std::vector<std::string> known;
   measure::Axes axes;
   std::vector<double> slos_ms;
@@ -287,7 +293,9 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   // units_per_core is zero for every GPU.
   const bool on_gpu = geometry.units_per_core == 0;
   if (on_gpu && options.axes.profiles.empty()) {
-    return invalid_input("on a GPU, name the slices to measure, which have to be there: --profiles 2g.20gb");
+    return invalid_input(
+        "on a GPU, name the slices to measure, which have to be there: --profiles 2g.20gb; or let an idle GPU be cut for "
+        "them: --gpu UUID --cut");
   }
   // The next checks are about this installation rather than about the options.
   if (options.engine == "torch" && !engines::has_torch_library()) {
@@ -402,8 +410,8 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
 
 // Runs the campaign. Each point is stored as soon as it is measured, so Ctrl-C loses at most the point at hand.
 Result<measure::Report> drive(Session& session, const measure::Task& task, engines::Engine& engine,
-                              const measure::Choose& choose, const measure::ResultFile& output) {
-  const InterruptGuard guard;
+                              const measure::Choose& choose, const measure::ResultFile& output,
+                              const InterruptGuard& guard) {
   measure::SteadyClock clock;
   Progress progress = session.progress("measuring", kProgressParts);
   return measure::measure(
@@ -449,10 +457,140 @@ measure::Campaign campaign_of(const Options& options) {
           .repeats = options.repeats};
 }
 
+// ---- On slices that are cut for it ----
+
+Result<Nothing> check_cut(const Options& options, const Geometry& geometry) {
+  if (!options.state.empty() && !options.cut) return invalid_input("--state applies only to --cut");
+  if (!options.cut) return Nothing{};
+  if (options.gpu.empty()) return invalid_input("--cut needs --gpu, the UUID or index of the idle GPU that may be cut");
+  if (geometry.units_per_core > 0 || !really_runs(options) || options.engine == "remote") {
+    return invalid_input("--cut applies to GPUs and to the engines onnx, torch and command");
+  }
+  return Nothing{};
+}
+
+// A campaign over stages of cuts. The stages are measured one after another, each with an even share of what is left of
+// the budget.
+class CutCampaign {
+ public:
+  // `options` have all axes, and outlive this.
+  CutCampaign(Session& session, const Options& options, const Geometry& geometry, const measure::ResultFile& output,
+              const learn::Knowledge& knowledge)
+      : session_(session),
+        options_(options),
+        geometry_(geometry),
+        output_(output),
+        knowledge_(knowledge),
+        regret_(regret_of(options)),
+        begin_(std::chrono::steady_clock::now()) {
+    report_.measurements = learn::select(output.rows(), options.target());
+    report_.stop_reason = "nothing is left to measure";
+  }
+
+  // A stage of which nothing more is wanted is left out, and its cut with it.
+  Result<measure::Report> run(BorrowedGpu& gpu, const std::vector<measure::CutStage>& stages) {
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const auto& [layout, profiles] = stages[i];
+      Options options = options_;
+      options.axes.profiles = profiles;
+      const measure::Campaign campaign = campaign_of(options, stages.size() - i);
+      TANGRAM_TRY(auto task, measure::task_of(campaign, geometry_, {}));
+      task.before = report_.measurements;
+      const auto sampler = measure::sampler_of(campaign, knowledge_, regret_);
+      if (out_of_time() || !wants_more(task, sampler)) continue;
+      if (guard_.interrupted()) {
+        report_.stop = measure::Stop::interrupted;
+        break;
+      }
+      session_.note(fmt::format("stage {} of {}: {}", i + 1, stages.size(), fmt::join(profiles, ", ")));
+      if (layout != gpu.layout()) TANGRAM_RETURN_IF_ERROR(gpu.cut(layout));
+      TANGRAM_TRY(const auto prepared, prepare_real(options));
+      TANGRAM_TRY(auto part, drive(session_, task, *prepared.engine, sampler, output_, guard_));
+      add(std::move(part));
+      if (report_.stop == measure::Stop::interrupted) break;
+    }
+    report_.elapsed = elapsed();
+    return std::move(report_);
+  }
+
+ private:
+  Duration elapsed() const { return std::chrono::steady_clock::now() - begin_; }
+  bool out_of_time() const { return options_.minutes_max && to_seconds(elapsed()) >= *options_.minutes_max * 60; }
+
+  measure::Campaign campaign_of(const Options& options, std::size_t stages_left) const {
+    measure::Campaign campaign = measure_verb::campaign_of(options);
+    const std::size_t done = report_.measurements.size();
+    const std::size_t left = campaign.sampling.budget > done ? campaign.sampling.budget - done : 0;
+    campaign.sampling.budget = done + (left + stages_left - 1) / stages_left;
+    if (campaign.minutes_max) *campaign.minutes_max = std::max(1e-6, *campaign.minutes_max - to_seconds(elapsed()) / 60);
+    return campaign;
+  }
+
+  static bool wants_more(const measure::Task& task, const measure::Choose& sampler) {
+    const bool known = std::ranges::all_of(task.candidates, [&](const learn::Candidate& candidate) {
+      return std::ranges::any_of(task.before, [&](const Measurement& m) { return learn::candidate_of(m) == candidate; });
+    });
+    if (known || task.before.size() >= task.budget.measurements_max) return false;
+    return sampler(task.candidates, task.before).next.has_value();
+  }
+
+  void add(measure::Report part) {
+    std::ranges::move(part.points, std::back_inserter(report_.points));
+    std::ranges::move(part.skipped, std::back_inserter(report_.skipped));
+    report_.measurements = std::move(part.measurements);
+    report_.stop = part.stop;
+    report_.stop_reason = std::move(part.stop_reason);
+    report_.expected_error = part.expected_error;
+    report_.expected_regret = part.expected_regret;
+  }
+
+  Session& session_;
+  const Options& options_;
+  const Geometry& geometry_;
+  const measure::ResultFile& output_;
+  const learn::Knowledge& knowledge_;
+  const measure::RegretOf regret_;
+  const std::chrono::steady_clock::time_point begin_;
+  const InterruptGuard guard_;  // Also between two stages: the GPU is given back in any case.
+  measure::Report report_;
+};
+
+// Cuts the GPU for the profiles, measures them, and gives it back whatever happens.
+Result<ExitCode> run_on_cuts(Session& session, Options options, const Geometry& geometry) {
+  if (options.axes.profiles.empty()) options.axes.profiles = {"base"};
+  // Fills the axes in, and finds what is wrong before anything is cut.
+  TANGRAM_TRY(const auto checked, prepare_real(options));
+  const measure::Campaign campaign = campaign_of(options);
+  TANGRAM_TRY(const auto task, measure::task_of(campaign, geometry, {}));
+  TANGRAM_RETURN_IF_ERROR(measure::check_candidates(task, *checked.engine, checked.path));
+  std::vector<std::string> profiles;
+  for (const auto& candidate : task.candidates) {
+    if (std::ranges::find(profiles, candidate.mig_profile) == profiles.end()) profiles.push_back(candidate.mig_profile);
+  }
+  TANGRAM_TRY(const auto knowledge, knowledge_of(options));
+  TANGRAM_TRY(const auto output, measure::ResultFile::open(options.to, options.target(), checked.path));
+  TANGRAM_TRY(const auto gpu, BorrowedGpu::take(session, geometry, options.gpu, options.state));
+  options.gpu = gpu->uuid();
+  TANGRAM_TRY(const auto stages, measure::plan_cuts(geometry, profiles, gpu->layout()));
+  CutCampaign cuts(session, options, geometry, output, knowledge);
+  auto report = cuts.run(*gpu, stages);
+  const auto restored = gpu->give_back();
+  if (!report) {
+    if (!restored) session.warn(restored.error().message);
+    return report.error();
+  }
+  session.note(fmt::format("{} cut{} for {} MigProfiles", gpu->cuts(), gpu->cuts() == 1 ? "" : "s", profiles.size()));
+  const ExitCode code = print(session, options, *report);
+  if (!restored) return session.fail(restored.error());
+  return code;
+}
+
 // By value: real_engine() fills the axes in, and a verb must not change the parsed options.
 Result<ExitCode> run(Session& session, Options options) {
   options.sampling.kind = *learn::parse_sampler_kind(options.sampler);
   TANGRAM_TRY(const auto geometry, geometry_of(options.device));
+  TANGRAM_RETURN_IF_ERROR(check_cut(options, geometry));
+  if (options.cut) return run_on_cuts(session, options, geometry);
   TANGRAM_TRY(const auto prepared, really_runs(options) ? prepare_real(options) : prepare_answering(session, options));
   const measure::Campaign campaign = campaign_of(options);
   TANGRAM_TRY(auto task, measure::task_of(campaign, geometry, prepared.rows));
@@ -466,7 +604,8 @@ Result<ExitCode> run(Session& session, Options options) {
   // The sampler refers to `knowledge` and `regret`, so both live until the campaign ends.
   const measure::RegretOf regret = regret_of(options);
   const auto sampler = measure::sampler_of(campaign, knowledge, regret);
-  TANGRAM_TRY(const auto report, drive(session, task, *prepared.engine, sampler, output));
+  const InterruptGuard guard;
+  TANGRAM_TRY(const auto report, drive(session, task, *prepared.engine, sampler, output, guard));
   return print(session, options, report);
 }
 
@@ -519,6 +658,13 @@ void add_what(Program& program, Arguments& verb, Options& options) {
   add_caller_options(program, verb, options.remote_caller, "remote-");
   verb.add_option("--gpu", options.gpu, "The GPU with the slices, where several have the type: its UUID or index.")
       ->type_name("GPU");
+  verb.add_flag("--cut", options.cut,
+                "Cut the idle GPU that --gpu names so that every MigProfile of --profiles (default: base) can be "
+                "measured, with as few cuts as possible, and cut it as it was at the end. After a kill, the same command "
+                "goes on and restores it, too.");
+  verb.add_option("--state", options.state,
+                  "With --cut: the folder for what has to be restored; default: that of `tangram apply`.")
+      ->type_name("DIR");
   program.one_of(verb.add_option("--onnx-provider", options.onnx_provider,
                                  "What computes for the engine onnx; default: cpu on the host's cores, cuda on a GPU.")
                      ->type_name("P"),
@@ -631,7 +777,10 @@ void add_measure(Program& program) {
              "Measure the cores of this machine, after `tangram models make DIR --format onnx`."},
             {"tangram measure --model bert --device a100-80gb --profiles 2g.20gb --engine remote --remote triton:8000 "
              "--services examples/services.yaml -o bert.csv",
-             "Measure a Triton server that runs on a slice."}}},
+             "Measure a Triton server that runs on a slice."},
+            {"tangram measure --model text-encoder --device a100-80gb --engine onnx --models DIR --gpu 0 --cut "
+             "--max-measurements 40 -o gpu.csv",
+             "Cut an idle GPU in turn for each kind of slice, and restore its cuts."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_candidates(program, verb, *options);

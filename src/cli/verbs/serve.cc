@@ -19,16 +19,20 @@
 #include "cli/build_info.h"
 #include "cli/following.h"
 #include "cli/inputs.h"
+#include "cli/page_files.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
 #include "cli/training_lending.h"
+#include "cli/what_if.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
 #include "formats/plan_file.h"
 #include "host/files.h"
 #include "host/resolve.h"
 #include "lab/model_file.h"
+#include "node/identity.h"
+#include "node/munge.h"
 #include "recut/checkpoint.h"
 #include "recut/mig_pins.h"
 #include "sched/scheduler_description.h"
@@ -66,13 +70,22 @@ struct Options {
   std::string training;  // The folder of training jobs; empty: there are none.
   std::string training_python;
   int training_nice = serve::kTrainerNice;
+  std::string training_lends = "slices";
+  std::optional<int> node_port;  // Nothing: slices are on this machine.
+  std::string node_address;                // Empty: that of clients.
+  std::string node_state;
+  bool node_munge = false;
+  double node_wait_s = to_seconds(serve::NodeHubConfig().first_wait);
   std::shared_ptr<LendingTables> lending = std::make_shared<LendingTables>();
   std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
   bool log_requests = false;
   bool loads_models = false;  // Some service of the start does: workers, commands and MIG devices are set up.
   double exit_timeout_s = to_seconds(config.exit_timeout);
+  double history_mib = static_cast<double>(config.page.history.bytes_max) / (1 << 20);
   double body_max_mib = static_cast<double>(config.limits.body_max) / (1 << 20);
+  double drain_delay_s = to_seconds(config.drain_delay);
+  double memory_max_mib = static_cast<double>(config.memory_max) / (1 << 20);
   double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
 };
 
@@ -325,14 +338,22 @@ serve::ServerConfig server_config(const Options& options, const Workload& worklo
   serve::ServerConfig config = options.config;
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
+  config.memory_max = static_cast<std::uint64_t>(options.memory_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
+  config.page.history.bytes_max = static_cast<std::size_t>(options.history_mib * 1024 * 1024);
+  report::LivePage page = report::live_page(page_digest);
+  config.page.html = std::move(page.html);
+  config.page.policy = std::move(page.policy);
   config.scheduler.admission = !options.no_admission;
   // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
   config.workers |= loads_models(options, workload);
+  // The nodes have them.
+  if (options.node_port) config.workers = false;
   config.version = build_info().version;
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
+  config.drain_delay = from_seconds(options.drain_delay_s);
   // `options` is copied, because the callbacks run on another thread for as long as the server lives.
   Options kept = options;
   kept.loads_models = loads_models(options, workload);
@@ -443,6 +464,37 @@ Result<Nothing> set_up_engine(const Options& options, const Served& served, serv
   return Nothing{};
 }
 
+// Where nodes join. Errors: an option that means nothing with nodes, or without them.
+Result<Nothing> set_up_nodes(const Options& options, const Workload& workload, serve::ServerConfig& config) {
+  if (!options.node_port) {
+    const bool given = !options.node_address.empty() || !options.node_state.empty() || options.node_munge;
+    if (given) return Error{ErrorCode::invalid, "--node-address, --node-state and --node-munge need --node-port N"};
+    return Nothing{};
+  }
+  const auto refused = [](const char* what) {
+    return Error{ErrorCode::invalid, fmt::format("--node-port: {} works on this machine only, not on nodes yet", what)};
+  };
+  if (!options.training.empty()) return refused("--training");
+  if (options.following.cuts == "nvml") return refused("--cuts nvml");
+  if (any_runs(options, workload, engines::kCommandEngine)) return refused("the engine command");
+  serve::NodeHubConfig nodes;
+  nodes.door.address = options.config.address;
+  if (!options.node_address.empty()) {
+    TANGRAM_TRY(nodes.door.address, host::resolve_host(options.node_address));
+  }
+  nodes.door.port = static_cast<std::uint16_t>(*options.node_port);
+  nodes.door.folder = node::nodes_folder(options.node_state);
+  nodes.door.version = build_info().version;
+  nodes.door.munge = options.node_munge;
+  if (options.node_munge && !node::has_munge()) {
+    return Error{ErrorCode::not_found, "--node-munge: the programs munge and unmunge are not installed"};
+  }
+  nodes.models = options.config.models;
+  nodes.first_wait = from_seconds(options.node_wait_s);
+  config.nodes = std::move(nodes);
+  return Nothing{};
+}
+
 Result<Nothing> check_security_options(const Options& options) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return Error{ErrorCode::invalid, "--tls-certificate and --tls-key must be given together"};
@@ -466,6 +518,11 @@ void tell_where(host::LogWriter& log, const Options& options, const serve::Serve
   line.integer("models", static_cast<std::int64_t>(models));
   line.text("http", fmt::format("{}://{}", scheme, host_and_port(options.config.address, server.http_port())));
   if (server.grpc_port() != 0) line.text("grpc", host_and_port(options.config.address, server.grpc_port()));
+  if (server.nodes() != nullptr) {
+    line.text("nodes", host_and_port(options.node_address.empty() ? options.config.address : options.node_address,
+                                     server.nodes()->port()));
+    line.text("nodes_fingerprint", server.nodes()->fingerprint());
+  }
   line.text("metrics",
             fmt::format("{}://{}/metrics", scheme, host_and_port(options.config.admin_address, server.metrics_port())));
   log.write(line.done());
@@ -508,6 +565,24 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
   return serve::RecordingFile::open(path, std::move(config));
 }
 
+// Names are compared in lower case, and an origin that cannot match is a mistake.
+Result<Nothing> check_cross_site(serve::CrossSiteRules& rules) {
+  for (auto& name : rules.admin_hosts) {
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (name.empty() || name.find_first_of(":/ ") != std::string::npos) {
+      return Error{ErrorCode::invalid, fmt::format("--admin-host: expected a name without port, got \"{}\"", name)};
+    }
+  }
+  for (const auto& origin : rules.origins) {
+    if (serve::is_origin(origin)) continue;
+    return Error{ErrorCode::invalid,
+                 fmt::format("--cors-origin: expected * or an origin in lower case without a path, such as "
+                             "https://app.example, got \"{}\"",
+                             origin)};
+  }
+  return Nothing{};
+}
+
 Result<ExitCode> run(Session& session, Options options) {
   if (const char* folder = std::getenv("TANGRAM_STATE"); folder != nullptr && options.following.state.empty()) {
     options.following.state = folder;
@@ -515,14 +590,15 @@ Result<ExitCode> run(Session& session, Options options) {
   options.config.manager = host::ServiceManager::from_environment();
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
   TANGRAM_RETURN_IF_ERROR(check_following_options(options.following));
+  TANGRAM_RETURN_IF_ERROR(check_cross_site(options.config.cross_site));
+  serve::return_memory_early();
   if (options.plan.empty() != options.following.wanted()) {
     return session.fail({ErrorCode::invalid, options.plan.empty()
                                                  ? "expected PLAN, or --follow FLEET to make plans for a fleet"
                                                  : "--follow makes its own plans: leave out PLAN"});
   }
-  if (options.following.wanted() && !options.training.empty()) {
-    return session.fail(
-        {ErrorCode::invalid, "--training needs a PLAN: a server that follows its traffic does not lend slices yet"});
+  if (options.training.empty() && options.training_lends != "slices") {
+    return session.fail({ErrorCode::invalid, "--training-lends needs --training DIR"});
   }
   if (options.training.empty() && !options.training_python.empty()) {
     return session.fail({ErrorCode::invalid, "--training-python needs --training DIR"});
@@ -537,8 +613,8 @@ Result<ExitCode> run(Session& session, Options options) {
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(options.config.address, host::resolve_host(options.config.address));
   TANGRAM_TRY(options.config.admin_address, host::resolve_host(options.config.admin_address));
-  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options, options.config.manager)
-                                                        : load(options));
+  TANGRAM_TRY(auto served,
+              options.following.wanted() ? load_following(session, options, options.config.manager) : load(options));
   if (const auto& why = served.following.infeasible; !why.empty()) {
     session.note(why);
     return ExitCode::answer_is_no;
@@ -551,27 +627,39 @@ Result<ExitCode> run(Session& session, Options options) {
   if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, served.workload, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, served, config));
+  TANGRAM_RETURN_IF_ERROR(set_up_nodes(options, served.workload, config));
   if (served.following.setup != nullptr) {
     for (const auto& group : served.following.setup->fleet.groups) {
+      if (group.price_per_hour > 0) config.page.history.prices[group_name(group)] = group.price_per_hour;
       for (const auto& device : device_names(group)) {
         config.remote_of_device.emplace(device, config.remote_of_device.size());
       }
     }
   }
+  WhatIfBase what_if{.fleet = {}, .plan = served.plan, .workload = served.workload, .latency = served.latency};
+  if (served.following.setup != nullptr) what_if.fleet = served.following.setup->fleet;
+  config.page.what_if = make_what_if(std::move(what_if));
   if (!options.training.empty()) {
-    options.lending->set(served.plan, served.workload, served.latency);
+    if (served.following.setup == nullptr) {
+      options.lending->set(served.plan, served.workload, served.latency);
+    } else {
+      served.following.setup->in_force = [tables = options.lending, latency = served.latency](
+                                             const control::RunningPlan& running,
+                                             const std::vector<Service>& services) {
+        tables->set(running.standing, services, latency);
+      };
+    }
     config.training = serve::TrainingOptions{.folder = options.training,
                                              .python = options.training_python,
                                              .nice = options.training_nice,
+                                             .whole_devices = options.training_lends == "devices",
                                              .lending = {},
                                              .needs = {}};
     // A slice is back within two steps of a job, and not after loading a model.
     config.training->lending.lead = std::chrono::seconds(1);
     config.training->lending.guard = std::chrono::seconds(5);
     config.training->lending.forgives_in_silence = true;
-    config.training->needs = [tables = options.lending](const sched::Deployment& deployment) {
-      return tables->make(deployment);
-    };
+    config.training->needs = [tables = options.lending] { return tables->make(); };
   }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
   recut::GpuChoices choices = options.following.gpus;
@@ -661,18 +749,33 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   whole("--grpc-port", options.grpc_port, 0, 65535, "The port for gRPC; 0 chooses a free one.");
   whole("--metrics-port", options.config.metrics_port, 0, 65535,
         "The port for metrics, status, reload, log level and drain; 0 chooses a free one.");
+  whole("--node-port", options.node_port, 0, 65535,
+        "Run every slice on nodes, `tangram node`, which join at this port; 0 chooses a free one.");
   whole("--threads", options.config.threads, 1, 256,
         "The number of I/O threads. With one, it also schedules; with more, the scheduler has its own thread.");
   whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000,
-        "The largest number of connections per thread.");
+        "The largest number of connections per thread. Where it is reached, quiet connections give way to new ones.");
+  whole("--connections-per-peer", options.config.limits.peer_max, 0, 1'000'000,
+        "The largest number of HTTP connections of one IPv4 address, or of one /64 of IPv6. Default: half of all.");
   whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000,
         "The largest number of requests that wait or run; further requests are rejected.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
+  number("--history-mib", options.history_mib, "MIB", 1, 65536,
+         "The memory for the history that the page shows; what is older becomes coarser.");
+  number(
+      "--memory-max", options.memory_max_mib, "MIB", 16, 1048576,
+      "The memory for all that is held for callers, over HTTP and gRPC: requests, what they become, and answers that "
+      "were not taken yet. Default: a quarter of the container's memory, at most 1024.");
   number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest request head.");
+  number("--node-wait", options.node_wait_s, "S", 0, 3600,
+         "How long to wait for nodes that are missing, before those that are here serve.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400, "How long to wait for unanswered requests at exit.");
+  number("--drain-delay", options.drain_delay_s, "S", 0, 3600,
+         "At exit, say that the server is not ready for so long, and still take requests, before it stops accepting "
+         "connections. Load balancers see it meanwhile. Default: 0.");
   number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
          "Multiplies the run times of the emulated engine; 0 answers at once.");
 }
@@ -696,7 +799,8 @@ void add_serve(Program& program) {
            "which takes the time that --measurements or --model predicts, unless --engine names another. With "
            "--workers, each slice has a process of its own, which is replaced when it crashes, hangs or sends an "
            "invalid answer; the worker of a GPU slice runs on its MIG device, which `tangram apply` creates. Logs "
-           "are lines of JSON on standard error.",
+           "are lines of JSON on standard error. The metrics port also serves a page (`/`) that shows the fleet, its "
+           "past hours, and why promises were broken.",
        .examples =
            {{"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv",
@@ -711,6 +815,9 @@ void add_serve(Program& program) {
              "examples/measurements.csv --address 0.0.0.0 --tls-certificate DIR/server.pem --tls-key DIR/server.key "
              "--access DIR/access.yaml",
              "Accept remote clients over TLS, with the tenants of the access file."},
+            {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
+             "examples/measurements.csv --address 0.0.0.0 --node-port 8003",
+             "Run the slices on other machines: each runs `tangram node --join`."},
             {"tangram serve --follow examples/fleet.yaml --services examples/services.yaml --measurements "
              "examples/measurements.csv --engine emulated --cuts emulated --speed 60",
              "Rehearse a day in 24 minutes: follow the traffic on an emulated fleet."}},
@@ -723,6 +830,16 @@ void add_serve(Program& program) {
   verb.add_option("--admin-address", options->config.admin_address, "The address of the metrics port, or a name.")
       ->type_name("HOST");
   add_numbers(program, verb, *options);
+  verb.add_option("--node-address", options->node_address,
+                  "The address at which nodes join, or a name; default: --address.")
+      ->type_name("HOST");
+  program.offers_files(
+      verb.add_option("--node-state", options->node_state,
+                      "The folder of the gateway's identity, join tokens and nodes; default: `nodes` in $TANGRAM_STATE, "
+                      "/var/lib/tangram or ~/.local/state/tangram.")
+          ->type_name("DIR"));
+  verb.add_flag("--node-munge", options->node_munge,
+                "Let in nodes of this user that show a credential of MUNGE instead of a join token.");
   program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "The dispatch policy.")->type_name("P"),
                  sched::policy_names());
   program.one_of(verb.add_option("--engine", options->config.engine,
@@ -773,6 +890,18 @@ void add_serve(Program& program) {
                       "The nice value of training jobs: how far they give way to others on their cores.")
           ->type_name("N"),
       0, 19);
+  program.one_of(verb.add_option("--training-lends", options->training_lends,
+                                 "What is lent: each of the `slices` that inference does not need, or those of whole "
+                                 "`devices` of which it needs none.")
+                     ->type_name("W"),
+                 {"slices", "devices"});
+  verb.add_option("--admin-host", options->config.cross_site.admin_hosts,
+                  "A name under which the admin port may be asked, besides numbers and localhost. May be repeated.")
+      ->type_name("NAME");
+  verb.add_option("--cors-origin", options->config.cross_site.origins,
+                  "An origin, such as https://app.example, whose pages may use the data port; * is every one. May be "
+                  "repeated.")
+      ->type_name("ORIGIN");
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
   verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "cli/inputs.h"
+#include "cli/page_files.h"
 #include "cli/program.h"
 #include "cli/run_policies.h"
 #include "host/files.h"
@@ -44,6 +45,7 @@ struct Options {
   std::vector<std::string> background;
   std::string timeline;
   std::string html;
+  std::string page;
   std::string trace;
   std::string log;
   std::string record;
@@ -204,6 +206,11 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const Options& opti
   return file;
 }
 
+// Of the run, as far as it is known before: a scenario may also end after a number of requests.
+Duration length_of(const lab::Scenario& scenario) {
+  return scenario.config.duration == Duration::max() ? Duration::zero() : scenario.config.duration;
+}
+
 // The order matters: everything that can be wrong with options and files is checked before the run, which may take
 // minutes.
 Result<ExitCode> run(Session& session, const Options& options) {
@@ -217,13 +224,18 @@ Result<ExitCode> run(Session& session, const Options& options) {
   const std::vector<std::string> policies =
       options.compare.empty() ? std::vector{scenario.config.scheduler.policy} : options.compare;
   TANGRAM_RETURN_IF_ERROR(check_policies(policies));
-  const std::vector<host::OutputFile> outputs{{"--timeline", options.timeline},
-                                              {"--html", options.html},
-                                              {"--trace", options.trace},
-                                              {"--log", options.log},
-                                              {"--record", options.record}};
+  const std::vector<host::OutputFile> outputs{{"--timeline", options.timeline}, {"--html", options.html},
+                                              {"--trace", options.trace},       {"--log", options.log},
+                                              {"--record", options.record},     {"--page", options.page}};
   TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, {options.scenario}));
   TANGRAM_TRY(auto recording, open_recording(options, scenario));
+  std::optional<control::FleetHistory> history;
+  if (!options.page.empty()) {
+    if (policies.size() > 1)
+      return session.fail({ErrorCode::invalid, "--page shows one policy: give --compare one name"});
+    history.emplace(whole_history(length_of(scenario)));
+    scenario.config.watcher = &*history;
+  }
   // Before the run, so that a user who sees a warning can stop it.
   warn(session, scenario);
   const auto begin = std::chrono::steady_clock::now();
@@ -231,6 +243,15 @@ Result<ExitCode> run(Session& session, const Options& options) {
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   print(session, scenario, runs, wall_s);
   TANGRAM_RETURN_IF_ERROR(write_files(session, options, scenario, runs));
+  if (history) {
+    const std::string name = scenario.name.empty() ? options.scenario : scenario.name;
+    TANGRAM_RETURN_IF_ERROR(write_page(
+        options.page, *history,
+        {.title = name,
+         .kind = "simulation",
+         .about = fmt::format("Simulated with the policy {} and seed {}.", policies.front(), scenario.config.seed)}));
+    session.note("wrote " + options.page);
+  }
   if (recording == nullptr) return ExitCode::done;
   // The run itself succeeded and was printed, but the file is incomplete, and a replay would end in the middle.
   if (!recording->finish()) {
@@ -264,6 +285,7 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   };
   file("--timeline", options.timeline, "Write a time series of the run, CSV.");
   file("--html", options.html, "Write a report with pictures, as one self-contained page.");
+  file("--page", options.page, "Write a page with a slider over time: what every slice did, what happened and why.");
   file("--trace", options.trace, "Write the batches for Perfetto or chrome://tracing, as JSON.");
   file("--log", options.log, "Write every decision with its virtual time.");
   program.offers_files(
@@ -275,7 +297,7 @@ void add_options(Program& program, Arguments& verb, Options& options) {
               "--replan", options.replan,
               "Make plans for the fleet, and new ones as rates and input sizes change; compare with one plan for the "
               "peak and with an oracle.")
-          ->excludes({"--compare", "--timeline", "--trace", "--log", "--record"});
+          ->excludes({"--compare", "--timeline", "--trace", "--log", "--record", "--page"});
   verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two checks of the traffic.")
       ->type_name("S")
       ->range(1.0, 1e6)
@@ -338,6 +360,8 @@ void add_simulate(Program& program) {
            "only if it and the plan for the peak kept all of them.",
        .examples = {{"tangram simulate examples/scenario.yaml", "Run the example."},
                     {"tangram simulate examples/scenario-day.yaml --html day.html", "Write a report with pictures."},
+                    {"tangram simulate examples/scenario-day.yaml --page day.html",
+                     "Write the page that a server shows, for the simulated day."},
                     {"tangram simulate examples/scenario-day.yaml --compare tangram,elsa,fifs",
                      "Compare three policies."},
                     {"tangram simulate examples/scenario-day.yaml --seed 7 --duration 60 --trace day.json",

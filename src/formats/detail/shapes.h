@@ -16,5 +16,6 @@ Shape training_shape();
 Shape recut_shape();
 Shape access_shape();
 Shape training_job_shape();
+Shape config_shape();
 
 }  // namespace tangram::formats

@@ -7,8 +7,11 @@
 #include <regex>
 
 #include "base/text.h"
+#include "formats/document.h"
 #include "formats/export.h"
 #include "formats/exports/naming.h"
+#include "formats/exports/test_kinds.h"
+#include "formats/plan_file.h"
 
 namespace tangram::formats {
 namespace {
@@ -272,6 +275,139 @@ TEST(Export, ClaimsNameTheProfileAndTheirTemplates) {
   }
 }
 
+// As a reader that knows types: plain scalars become what they look like.
+nlohmann::json json_of(const YAML::Node& node) {
+  if (node.IsMap()) {
+    nlohmann::json map = nlohmann::json::object();
+    for (const auto& entry : node) map[entry.first.as<std::string>()] = json_of(entry.second);
+    return map;
+  }
+  if (node.IsSequence()) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& item : node) list.push_back(json_of(item));
+    return list;
+  }
+  if (node.IsNull()) return nullptr;
+  const auto text = node.Scalar();
+  if (node.Tag() == "!") return text;  // In quotes.
+  const auto value = nlohmann::json::parse(text, nullptr, false);
+  return value.is_discarded() || value.is_string() ? nlohmann::json(text) : value;
+}
+
+TEST(Export, KubernetesManifestsAreKindsThatKubernetesKnows) {
+  Workload workload = two_services();
+  workload.services[1].job = Job{};
+  ExportOptions options;
+  options.name_space = "serving";
+  for (const char* format : {"kubernetes", "kubernetes-dra"}) {
+    for (const bool gateway : {false, true}) {
+      options.gateway = gateway;
+      std::set<std::string> kinds;
+      for (const auto& document : YAML::LoadAll(export_as(format, mixed_plan(), options, &workload)->files[0].text)) {
+        EXPECT_EQ(test::why_no_kind(json_of(document)), "");
+        kinds.insert(document["kind"].as<std::string>());
+      }
+      if (format == std::string("kubernetes") && gateway) {
+        EXPECT_THAT(kinds, testing::IsSupersetOf({"CustomResourceDefinition", "Deployment", "DaemonSet", "Role",
+                                                  "NetworkPolicy", "Service", "PodDisruptionBudget", "Plan"}));
+      } else {
+        EXPECT_THAT(kinds, testing::IsSupersetOf({"Deployment", "Job", "Service"})) << format;
+      }
+    }
+  }
+}
+
+// The check above is worth nothing if it passes anything.
+TEST(Export, TheCheckOfKindsFindsMistakes) {
+  const auto service = of_kind(export_as("kubernetes", mixed_plan())->files[0].text, "Service").front();
+  auto wrong = json_of(service);
+  EXPECT_EQ(test::why_no_kind(wrong), "");
+  wrong["spec"]["prots"] = wrong["spec"]["ports"];
+  EXPECT_THAT(test::why_no_kind(wrong), HasSubstr("prots"));
+  EXPECT_NE(test::why_no_kind({{"kind", "Deploymnet"}}), "");
+}
+
+TEST(Export, KubernetesPodsHaveModelsProbesAndArguments) {
+  const auto deployments = of_kind(export_as("kubernetes", mixed_plan())->files[0].text, "Deployment");
+  const auto triton = export_as("triton", mixed_plan());
+  for (const auto& deployment : deployments) {
+    const YAML::Node pod = deployment["spec"]["template"]["spec"];
+    const YAML::Node container = pod["containers"][0];
+    EXPECT_EQ(container["readinessProbe"]["httpGet"]["path"].as<std::string>(), "/v2/health/ready");
+    EXPECT_EQ(container["livenessProbe"]["httpGet"]["path"].as<std::string>(), "/v2/health/live");
+    EXPECT_EQ(pod["volumes"][0]["persistentVolumeClaim"]["claimName"].as<std::string>(), "tangram-models");
+    EXPECT_EQ(pod["tolerations"][0]["key"].as<std::string>(), "nvidia.com/gpu");
+    // The folder is one that the format triton writes.
+    const auto argument = container["args"][1].as<std::string>();
+    const std::string folder = argument.substr(argument.find("/models/") + 8) + "/";
+    EXPECT_TRUE(std::ranges::any_of(triton->files, [&](const auto& file) { return file.path.starts_with(folder); })) << folder;
+  }
+  ExportOptions options;
+  options.arguments = {"serve", "--slow"};
+  options.models_claim = "";
+  const auto other = of_kind(export_as("kubernetes", mixed_plan(), options)->files[0].text, "Deployment")[0];
+  EXPECT_EQ(other["spec"]["template"]["spec"]["containers"][0]["args"][1].as<std::string>(), "--slow");
+  EXPECT_FALSE(other["spec"]["template"]["spec"]["volumes"].IsDefined());
+}
+
+// The Service of a service finds the pods of all slices that serve it, those that it shares as well.
+TEST(Export, KubernetesServicesFindTheirPods) {
+  const std::string text = export_as("kubernetes", mixed_plan())->files[0].text;
+  const auto services = of_kind(text, "Service");
+  ASSERT_EQ(services.size(), 2U);
+  for (const auto& service : services) {
+    const auto label = service["spec"]["selector"].begin()->first.as<std::string>();
+    int pods = 0;
+    for (const auto& deployment : of_kind(text, "Deployment")) {
+      if (deployment["spec"]["template"]["metadata"]["labels"][label].IsDefined()) pods += deployment["spec"]["replicas"].as<int>();
+    }
+    // rank: one 4g and the shared 1g.20gb. tag: two 3g, the shared slice and two 2g of the A30.
+    EXPECT_EQ(pods, service["metadata"]["name"].as<std::string>() == "tangram-rank" ? 2 : 5);
+  }
+}
+
+// A slice that works on a job alone is free when the job's deadline has passed.
+TEST(Export, KubernetesRunsJobsAsJobs) {
+  Workload workload = two_services();
+  workload.services[1].job = Job{};
+  workload.services[1].slo.latency = from_seconds(7200);
+  const std::string text = export_as("kubernetes", mixed_plan(), {}, &workload)->files[0].text;
+  const auto jobs = of_kind(text, "Job");
+  ASSERT_EQ(jobs.size(), 2U) << "tag alone: on 3g.40gb and on the A30";
+  for (const auto& job : jobs) {
+    EXPECT_EQ(job["spec"]["activeDeadlineSeconds"].as<int>(), 7200);
+    EXPECT_EQ(job["spec"]["template"]["spec"]["restartPolicy"].as<std::string>(), "OnFailure");
+  }
+  EXPECT_EQ(of_kind(text, "Deployment").size(), 2U) << "rank alone, and the slice that both share";
+}
+
+TEST(Export, KubernetesLayoutsCanBeSwitchedOff) {
+  const auto maps = of_kind(export_as("kubernetes", mixed_plan())->files[0].text, "ConfigMap");
+  const YAML::Node layouts = YAML::Load(maps[0]["data"]["config.yaml"].as<std::string>())["mig-configs"];
+  EXPECT_EQ(layouts["all-disabled"][0]["devices"].as<std::string>(), "all");
+  EXPECT_FALSE(layouts["all-disabled"][0]["mig-enabled"].as<bool>());
+  EXPECT_FALSE(YAML::Load(export_as("mig-parted", mixed_plan())->files[0].text)["mig-configs"]["all-disabled"].IsDefined());
+}
+
+// An H100 PCIe and an H800 PCIe are cut as an H100 SXM.
+TEST(Export, FiltersNameTheBoardsThatAreCutAlike) {
+  const Plan plan{{device_of("n-0", "h100-80gb", "7g@0", {{replica_of("a", {{1, 1}})}})}};
+  const std::string text = export_as("mig-parted", plan)->files[0].text;
+  for (const char* id : {"0x233010DE", "0x233110DE", "0x232210DE"}) EXPECT_THAT(text, HasSubstr(id));
+}
+
+// What the definition of Plan lets through is what the parser reads, and the resource holds the plan.
+TEST(Export, GatewayHoldsThePlanAsAResource) {
+  ExportOptions options;
+  options.gateway = true;
+  const auto result = export_as("kubernetes", mixed_plan(), options);
+  const auto plan = of_kind(result->files[0].text, "Plan");
+  ASSERT_EQ(plan.size(), 1U);
+  EXPECT_EQ(*parse_plan({"spec", json_of(plan[0]["spec"]).dump()}), mixed_plan());
+  EXPECT_EQ(plan[0]["metadata"]["namespace"].as<std::string>(), "default");
+  EXPECT_THAT(result->notes, Contains(HasSubstr("tangram-files")));
+}
+
 // Names that Kubernetes, YAML or a file system would stumble over.
 TEST(Export, OddServiceNamesBecomeNamesThatEverybodyAccepts) {
   const std::vector<std::string> odd{"Große Suche", "a/../../b",           "yes",   "-x-", "a.b", "A",
@@ -314,7 +450,7 @@ std::map<std::string, std::string> words_of(std::string_view line) {
 
 TEST(Export, SlurmCountsTheSlicesOfEachNode) {
   const auto result = export_as("slurm", mixed_plan());
-  ASSERT_EQ(result->files.size(), 2u);
+  ASSERT_EQ(result->files.size(), 6u);
   std::map<std::string, std::string> detected;
   for (const auto line : text::split(result->files[0].text, '\n')) {
     if (const auto words = words_of(line); words.contains("NodeName"))
@@ -331,6 +467,25 @@ TEST(Export, SlurmCountsTheSlicesOfEachNode) {
   EXPECT_EQ(gres["rack"], "gpu:1g.10gb+me:1,gpu:1g.20gb:1,gpu:3g.40gb:2,gpu:4g.40gb:1");
   EXPECT_EQ(gres["edge"], "gpu:2g.12gb:2");
   EXPECT_THAT(tres, HasSubstr("gres/gpu:2g.12gb"));
+}
+
+// The scripts give `tangram apply` a file for each node, whose devices are called after their index.
+TEST(Export, SlurmsPrologCutsEachNode) {
+  const auto result = export_as("slurm", mixed_plan());
+  const auto text_of = [&](const std::string& path) {
+    const auto found = std::ranges::find(result->files, path, &ExportedFile::path);
+    return found == result->files.end() ? std::string() : found->text;
+  };
+  const auto rack = parse_plan({"rack", text_of("cuts/rack.json")});
+  ASSERT_TRUE(rack.ok()) << rack.error().message;
+  ASSERT_EQ(rack->devices.size(), 2U);
+  EXPECT_EQ(rack->devices[1].name, "gpu-1");
+  EXPECT_EQ(layout_of(rack->devices[1]), layout_of(mixed_plan().devices[1]));
+  EXPECT_TRUE(rack->devices[1].slices[0].replicas.empty());
+  for (const char* script : {"prolog.sh", "epilog.sh"}) {
+    EXPECT_TRUE(text_of(script).starts_with("#!/bin/sh\n")) << script;
+    EXPECT_THAT(text_of(script), HasSubstr("$SLURMD_NODENAME.json"));
+  }
 }
 
 TEST(Export, SlurmNamesTheBoardWhereItIsTold) {

@@ -1,5 +1,5 @@
-// Kubernetes: the layouts for the MIG manager, the label that applies one to a node, and one Deployment for each kind
-// of slice.
+// Kubernetes: the layouts for the MIG manager, the label that applies one to a node, one Deployment for each kind of
+// slice, and one Service for each service of the plan.
 //
 // One pod serves one slice with everything that is loaded there, because a process sees one slice only. A pod can ask
 // for its slice in two ways: by the device plugin's resource nvidia.com/mig-PROFILE, or by a claim of dynamic resource
@@ -88,6 +88,17 @@ Fields labels_of(const Workers& workers) {
           {"tangram/device-type", text_node(workers.device->type)}};
 }
 
+// "tangram/serves-rank-answers", by which the Service of a service finds its pods.
+std::string serves_label(const std::string& service) { return "tangram/serves-" + dns_label(service, 55); }
+
+Fields pod_labels_of(const Workers& workers) {
+  Fields labels = labels_of(workers);
+  for (const auto& replica : workers.slice->replicas) {
+    labels.emplace_back(serves_label(replica.service), text_node("true"));
+  }
+  return labels;
+}
+
 // JSON without line breaks and indentation. Safe, because a line break inside a string is written as an escape.
 std::string on_one_line(std::string_view json) {
   std::string line;
@@ -145,17 +156,90 @@ Node port(const char* name, int number) {
   return map_node({{"name", text_node(name)}, {"containerPort", number_node(number)}});
 }
 
-Node container(const ExportInput& input, Node resources) {
-  return map_node({{"name", text_node("server")},
-                   {"image", text_node(input.options.image)},
-                   {"ports", list_node({port("http", 8000), port("grpc", 8001), port("metrics", 8002)})},
-                   {"resources", std::move(resources)}});
+// All pods of a Deployment are alike, so they read the repository of its first slice.
+Node arguments(const ExportInput& input, const Workers& workers) {
+  std::vector<Node> words;
+  for (const auto& word : input.options.arguments) words.push_back(text_node(word));
+  if (words.empty()) {
+    words.push_back(text_node("tritonserver"));
+    words.push_back(text_node("--model-repository=/models/" + triton_folder(*workers.device, *workers.slice)));
+    // Models of one slice take turns, as the plan counts on.
+    if (workers.slice->replicas.size() > 1) words.push_back(text_node("--rate-limit=execution_count"));
+  }
+  return list_node(std::move(words));
+}
+
+// The Open Inference Protocol's own questions. A model may take minutes to load, so liveness waits for the first answer.
+Node probe(const char* path, int period_s, int failures) {
+  return map_node({{"httpGet", map_node({{"path", text_node(path)}, {"port", text_node("http")}})},
+                   {"periodSeconds", number_node(period_s)},
+                   {"failureThreshold", number_node(failures)}});
+}
+
+Node container(const ExportInput& input, const Workers& workers, Node resources) {
+  Fields fields{{"name", text_node("server")},
+                {"image", text_node(input.options.image)},
+                {"args", arguments(input, workers)},
+                {"ports", list_node({port("http", 8000), port("grpc", 8001), port("metrics", 8002)})},
+                {"startupProbe", probe("/v2/health/live", 5, 120)},
+                {"livenessProbe", probe("/v2/health/live", 10, 3)},
+                {"readinessProbe", probe("/v2/health/ready", 5, 2)},
+                {"resources", std::move(resources)}};
+  if (!input.options.models_claim.empty()) {
+    const Node mount = map_node(
+        {{"name", text_node("models")}, {"mountPath", text_node("/models")}, {"readOnly", plain_node("true")}});
+    fields.emplace_back("volumeMounts", list_node({mount}));
+  }
+  return map_node(std::move(fields));
+}
+
+// Nodes with GPUs are often tainted, so that nothing else runs there.
+Fields pod_fields(const ExportInput& input) {
+  const Node toleration = map_node({{"key", text_node("nvidia.com/gpu")},
+                                    {"operator", text_node("Exists")},
+                                    {"effect", text_node("NoSchedule")}});
+  Fields fields{{"tolerations", list_node({toleration})}};
+  if (!input.options.models_claim.empty()) {
+    const Node claim = map_node({{"claimName", text_node(input.options.models_claim)}, {"readOnly", plain_node("true")}});
+    fields.emplace_back("volumes",
+                        list_node({map_node({{"name", text_node("models")}, {"persistentVolumeClaim", claim}})}));
+  }
+  return fields;
+}
+
+// The longest time that the jobs of the slice have; nothing if it serves anything that is no job.
+std::optional<std::int64_t> job_deadline_s(const ExportInput& input, const Workers& workers) {
+  std::int64_t longest = 0;
+  for (const auto& replica : workers.slice->replicas) {
+    const Service* service = find_service(input, replica.service);
+    if (service == nullptr || !service->job) return std::nullopt;
+    longest = std::max<std::int64_t>(longest, service->slo.latency / std::chrono::seconds(1));
+  }
+  return longest;
+}
+
+// Slices that only work on jobs with a deadline are free behind it: a Job, which ends, and not a Deployment.
+Node finite_job(const ExportInput& input, const Workers& workers, Node pod, std::int64_t deadline_s) {
+  pod.entries.push_back({"restartPolicy", {}, text_node("OnFailure")});
+  const Node pod_metadata =
+      map_node({{"labels", map_node(pod_labels_of(workers))},
+                {"annotations", map_node({{"tangram/replicas", text_node(replicas_json(input, *workers.slice))}})}});
+  return map_node(
+      {{"apiVersion", text_node("batch/v1")},
+       {"kind", text_node("Job")},
+       {"metadata", metadata(input, workers.name, labels_of(workers))},
+       {"spec", map_node({{"parallelism", number_node(workers.count)},
+                          {"completions", number_node(workers.count)},
+                          {"activeDeadlineSeconds", number_node(std::max<std::int64_t>(deadline_s, 1))},
+                          {"ttlSecondsAfterFinished", number_node(3600)},
+                          {"template", map_node({{"metadata", pod_metadata}, {"spec", std::move(pod)}})}})}});
 }
 
 Node deployment(const ExportInput& input, const Workers& workers, Node pod) {
+  if (const auto deadline_s = job_deadline_s(input, workers)) return finite_job(input, workers, std::move(pod), *deadline_s);
   const Node selector = map_node({{"matchLabels", map_node({{"app.kubernetes.io/name", text_node(workers.name)}})}});
   const Node pod_metadata =
-      map_node({{"labels", map_node(labels_of(workers))},
+      map_node({{"labels", map_node(pod_labels_of(workers))},
                 {"annotations", map_node({{"tangram/replicas", text_node(replicas_json(input, *workers.slice))}})}});
   // There are exactly as many slices as pods. With a surge, the new pod would wait for ever for a slice that the old
   // one holds, so an update removes one pod before it starts the next.
@@ -174,16 +258,43 @@ Node deployment(const ExportInput& input, const Workers& workers, Node pod) {
 
 Node plugin_pod(const ExportInput& input, const Workers& workers) {
   const Node limits = map_node({{resource_name(workers.profile()), number_node(1)}});
-  return map_node(
-      {{"affinity", affinity(workers)}, {"containers", list_node({container(input, map_node({{"limits", limits}}))})}});
+  Fields fields{{"affinity", affinity(workers)}};
+  for (auto& field : pod_fields(input)) fields.push_back(std::move(field));
+  fields.emplace_back("containers", list_node({container(input, workers, map_node({{"limits", limits}}))}));
+  return map_node(std::move(fields));
 }
 
 // The container refers to the pod's claim by the name "slice", and the claim to the template of the Deployment's name.
 Node claim_pod(const ExportInput& input, const Workers& workers) {
   const Node claim = map_node({{"name", text_node("slice")}, {"resourceClaimTemplateName", text_node(workers.name)}});
   const Node claims = list_node({map_node({{"name", text_node("slice")}})});
-  return map_node({{"resourceClaims", list_node({claim})},
-                   {"containers", list_node({container(input, map_node({{"claims", claims}}))})}});
+  Fields fields{{"resourceClaims", list_node({claim})}};
+  for (auto& field : pod_fields(input)) fields.push_back(std::move(field));
+  fields.emplace_back("containers", list_node({container(input, workers, map_node({{"claims", claims}}))}));
+  return map_node(std::move(fields));
+}
+
+// One address for all pods that serve a service, on whatever kinds of slices.
+void add_services(const ExportInput& input, const Collected& all, std::vector<std::string>& documents) {
+  std::set<std::string> seen;
+  std::set<std::string> taken;
+  for (const auto& workers : all.workers) {
+    for (const auto& replica : workers.slice->replicas) {
+      if (!seen.insert(replica.service).second) continue;
+      const auto port_of = [](const char* name, int number) {
+        return map_node(
+            {{"name", text_node(name)}, {"port", number_node(number)}, {"targetPort", text_node(name)}});
+      };
+      // A Service's name must begin with a letter.
+      const std::string name = unique_name(dns_label("tangram-" + replica.service), taken);
+      documents.push_back(to_yaml(map_node(
+          {{"apiVersion", text_node("v1")},
+           {"kind", text_node("Service")},
+           {"metadata", metadata(input, name, {{"app.kubernetes.io/managed-by", text_node("tangram")}})},
+           {"spec", map_node({{"selector", map_node({{serves_label(replica.service), text_node("true")}})},
+                              {"ports", list_node({port_of("http", 8000), port_of("grpc", 8001)})}})}})));
+    }
+  }
 }
 
 // A part of the product's name that only boards of this device type have. The leading blank matters: "H200" is a part
@@ -225,7 +336,7 @@ std::string layouts_text(const ExportInput& input, const std::vector<ClusterNode
                         {"metadata", map_node({{"name", text_node(dns_label(input.options.label) + "-mig-parted")},
                                                {"namespace", text_node("gpu-operator")}})}}));
   text += "data:\n  config.yaml: |\n";
-  const std::string file = mig_parted_text(input, nodes);
+  const std::string file = mig_parted_text(input, nodes, true);
   for (const auto line : text::split(text::trim(file), '\n')) text += fmt::format("    {}\n", line);
   return text;
 }
@@ -252,6 +363,14 @@ void note_shared_slices(const Collected& all, std::vector<std::string>& notes) {
       "and runs one batch at a time");
 }
 
+void note_models(const ExportInput& input, std::vector<std::string>& notes) {
+  if (input.options.models_claim.empty() || !input.options.arguments.empty()) return;
+  notes.push_back(fmt::format(
+      "the pods read models from the PersistentVolumeClaim {}: put there what `tangram export triton` writes, with the "
+      "files of the models",
+      input.options.models_claim));
+}
+
 // The device plugin counts slices by profile name. On a node with two types of boards, slices of one name are one
 // resource.
 void note_mixed(const std::vector<ClusterNode>& nodes, std::vector<std::string>& notes) {
@@ -276,6 +395,7 @@ std::string join_documents(const std::vector<std::string>& documents) {
 // For clusters with the device plugin and the MIG manager. The layouts and labels come first, because pods wait for
 // them.
 Result<Export> kubernetes(const ExportInput& input) {
+  if (input.options.gateway) return kubernetes_gateway(input);
   Export result;
   TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
   const Collected all = collect(input, nodes);
@@ -284,6 +404,8 @@ Result<Export> kubernetes(const ExportInput& input) {
   for (const auto& workers : all.workers) {
     documents.push_back(to_yaml(deployment(input, workers, plugin_pod(input, workers))));
   }
+  add_services(input, all, documents);
+  note_models(input, result.notes);
   note_free_slices(all.free_slices, result.notes);
   note_shared_slices(all, result.notes);
   note_mixed(nodes, result.notes);
@@ -303,6 +425,8 @@ Result<Export> kubernetes_dra(const ExportInput& input) {
     documents.push_back(to_yaml(claim_template(input, workers)));
     documents.push_back(to_yaml(deployment(input, workers, claim_pod(input, workers))));
   }
+  add_services(input, all, documents);
+  note_models(input, result.notes);
   note_free_slices(all.free_slices, result.notes);
   note_shared_slices(all, result.notes);
   result.files.push_back({"manifests.yaml", join_documents(documents)});

@@ -38,10 +38,13 @@ std::vector<Group> groups_of(const ClusterNode& node) {
   return groups;
 }
 
-// The PCI ids of all boards of the type, so that a layout is not applied to a board of another type at the same index.
+// The PCI ids of all boards of the type and of those that are cut alike, so that a layout is not applied to a board of
+// another type at the same index. An H100 PCIe is cut as an H100 SXM, for example.
 Node device_filter(const Geometry& geometry) {
   std::vector<Node> ids;
-  for (const auto id : geometry.pci_ids) ids.push_back(text_node(fmt::format("0x{:04X}{:04X}", id, kVendorNvidia)));
+  for (const auto& list : {geometry.pci_ids, geometry.pci_ids_alike}) {
+    for (const auto id : list) ids.push_back(text_node(fmt::format("0x{:04X}{:04X}", id, kVendorNvidia)));
+  }
   return list_node(std::move(ids));
 }
 
@@ -69,8 +72,12 @@ Node entry(const Group& group) {
 
 }  // namespace
 
-std::string mig_parted_text(const ExportInput& input, const std::vector<ClusterNode>& nodes) {
+std::string mig_parted_text(const ExportInput& input, const std::vector<ClusterNode>& nodes, bool all_disabled) {
   std::vector<std::pair<std::string, Node>> labels;
+  if (all_disabled) {
+    const Node off = map_node({{"devices", text_node("all")}, {"mig-enabled", plain_node("false")}});
+    labels.emplace_back("all-disabled", list_node({off}));
+  }
   for (const auto& node : nodes) {
     std::vector<Node> entries;
     for (const auto& group : groups_of(node)) entries.push_back(entry(group));

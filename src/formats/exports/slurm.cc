@@ -1,4 +1,4 @@
-// Slurm: gres.conf, and the lines of slurm.conf that name the slices.
+// Slurm: gres.conf, the lines of slurm.conf that name the slices, and a prolog and an epilog that cut them.
 //
 // The type of a resource must be a part of slurmd's name for the slice, `nvidia_a100_3g.20gb`. Drivers name boards
 // differently, so only the profile is written unless the board's name is given.
@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "formats/exports/exports.h"
+#include "formats/plan_file.h"
 
 namespace tangram::formats::exports {
 namespace {
@@ -50,6 +51,36 @@ void note_ambiguous(const std::string& node, const Counts& counts, std::vector<s
   }
 }
 
+// The cuts of one node as a plan without replicas. Devices are called after their index, which the scripts give to
+// `tangram apply`.
+std::string cuts_text(const ClusterNode& node) {
+  Plan cuts;
+  for (const auto& seat : node.seats) {
+    PlannedDevice device = *seat.device;
+    device.name = fmt::format("gpu-{}", seat.index);
+    for (auto& slice : device.slices) slice.replicas.clear();
+    cuts.devices.push_back(std::move(device));
+  }
+  return write_plan(cuts);
+}
+
+constexpr const char* kProlog = R"sh(#!/bin/sh
+# Prolog of slurmd, run as root before each job: cuts the GPUs of this node as planned, as is needed after a reboot.
+# Slices that are as planned are not touched. If it fails, Slurm drains the node.
+cuts=${TANGRAM_CUTS:-/etc/tangram/cuts}/$SLURMD_NODENAME.json
+[ -e "$cuts" ] || exit 0
+exec ${TANGRAM:-tangram} apply "$cuts" $(sed -n 's/.*"name": "gpu-\([0-9]*\)".*/--gpu gpu-\1=\1/p' "$cuts") >/dev/null
+)sh";
+
+constexpr const char* kEpilog = R"sh(#!/bin/sh
+# Epilog of slurmd, run as root after each job: makes cuts that changed while jobs ran. Slices in use are refused, and the
+# epilog of the job that uses them tries again; so a failure here is none.
+cuts=${TANGRAM_CUTS:-/etc/tangram/cuts}/$SLURMD_NODENAME.json
+[ -e "$cuts" ] || exit 0
+${TANGRAM:-tangram} apply "$cuts" $(sed -n 's/.*"name": "gpu-\([0-9]*\)".*/--gpu gpu-\1=\1/p' "$cuts") >/dev/null 2>&1
+exit 0
+)sh";
+
 }  // namespace
 
 Result<Export> slurm(const ExportInput& input) {
@@ -79,10 +110,17 @@ Result<Export> slurm(const ExportInput& input) {
   }
   std::vector<std::string> names{"gres/gpu"};
   names.insert(names.end(), tres.begin(), tres.end());
-  const std::string head = "# Drain the nodes before the counts change, or running jobs abort.\nGresTypes=gpu\n";
+  const std::string head =
+      "# Drain the nodes before the counts change, or running jobs abort.\n"
+      "# To have nodes cut before jobs start, copy the folder cuts to /etc/tangram/cuts, and the scripts, and add\n"
+      "# PrologFlags=Alloc, Prolog and Epilog.\n"
+      "GresTypes=gpu\n";
   result.files.push_back({"gres.conf", gres});
   result.files.push_back(
       {"slurm.conf", fmt::format("{}AccountingStorageTRES={}\n{}", head, text::join(names, ","), lines)});
+  for (const auto& node : nodes) result.files.push_back({"cuts/" + node.name + ".json", cuts_text(node)});
+  result.files.push_back({"prolog.sh", kProlog});
+  result.files.push_back({"epilog.sh", kEpilog});
   return result;
 }
 

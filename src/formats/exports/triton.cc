@@ -151,8 +151,7 @@ std::string model_text(const ExportInput& input, const PlannedDevice& device, co
 
 // The models of one slice. Their names must differ, and a slice may hold a service twice.
 void add_slice(const ExportInput& input, const PlannedDevice& device, const PlannedSlice& slice, Export& result) {
-  const std::string& profile = device.geometry.profiles[slice.slice.profile].name;
-  const std::string folder = fmt::format("{}/{}-{}", folder_name(device.name), profile, slice.slice.start);
+  const std::string folder = triton_folder(device, slice);
   std::set<std::string> taken;
   for (const auto& replica : slice.replicas) {
     const std::string name = unique_name(folder_name(replica.service), taken);
@@ -164,6 +163,11 @@ void add_slice(const ExportInput& input, const PlannedDevice& device, const Plan
 }
 
 }  // namespace
+
+std::string triton_folder(const PlannedDevice& device, const PlannedSlice& slice) {
+  return fmt::format("{}/{}-{}", folder_name(device.name), device.geometry.profiles[slice.slice.profile].name,
+                     slice.slice.start);
+}
 
 Result<Export> triton(const ExportInput& input) {
   Export result;

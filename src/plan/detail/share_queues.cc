@@ -65,6 +65,10 @@ Service merged(const Problem& problem, const ShareQueue& queue) {
   return all;
 }
 
+bool same_promise(const Service& a, const Service& b) {
+  return a.slo.latency == b.slo.latency && a.slo.percentile == b.slo.percentile && a.slo.window_s == b.slo.window_s;
+}
+
 std::vector<ShareQueue> make_queues(const Problem& problem) {
   const auto& services = problem.workload.services;
   std::vector<std::size_t> order(services.size());
@@ -78,7 +82,8 @@ std::vector<ShareQueue> make_queues(const Problem& problem) {
     const auto found = open.find(key);
     if (alone.empty() && found != open.end()) {
       const auto first = to_seconds(services[queues[found->second].members[0]].slo.latency);
-      if (to_seconds(services[s].slo.latency) <= kSloRatioMax * first) {
+      const bool alike = same_promise(services[queues[found->second].members[0]], services[s]);
+      if (alike || (!problem.options.promises_apart && to_seconds(services[s].slo.latency) <= kSloRatioMax * first)) {
         queues[found->second].members.push_back(s);
         continue;
       }
@@ -204,6 +209,29 @@ QueueProblem queue_problem(const Problem& problem) {
   for (const auto& queue : result.queues) result.problem.workload.services.push_back(merged(problem, queue));
   result.stock = take_stock(result.problem);
   return result;
+}
+
+bool mixes_promises(const Problem& problem, const QueueProblem& queues) {
+  const auto& services = problem.workload.services;
+  return std::ranges::any_of(queues.queues, [&](const ShareQueue& queue) {
+    return std::ranges::any_of(queue.members, [&](std::size_t member) {
+      return !same_promise(services[queue.members[0]], services[member]);
+    });
+  });
+}
+
+QueueProblem with_loosest_promises(const Problem& problem, const QueueProblem& queues) {
+  QueueProblem loose = queues;
+  for (std::size_t q = 0; q < loose.queues.size(); ++q) {
+    Slo& slo = loose.problem.workload.services[q].slo;
+    for (const std::size_t member : loose.queues[q].members) {
+      const Slo& own = problem.workload.services[member].slo;
+      slo.latency = std::max(slo.latency, own.latency);
+      slo.percentile = std::min(slo.percentile, own.percentile);
+      slo.window_s = std::min(slo.window_s, own.window_s);
+    }
+  }
+  return loose;
 }
 
 std::vector<Demand> queue_demands(const QueueProblem& problem, BucketChoice choice) {

@@ -25,6 +25,11 @@ struct QueueProblem {
   bool on_demand = true;  // Whether models may be loaded on demand.
 };
 QueueProblem queue_problem(const Problem& problem);
+// Whether some queue has members with different promises. Their batches are kept to the strictest of them.
+bool mixes_promises(const Problem& problem, const QueueProblem& queues);
+// The same queues, each under the loosest promise of its members: whatever the members could do apart, they can do so.
+// For bounds.
+QueueProblem with_loosest_promises(const Problem& problem, const QueueProblem& queues);
 // Why a service keeps slices of its own, by what it is and says; empty if it may share.
 std::string why_alone(const Problem& problem, const Service& service);
 // Which buckets queues get, of the sets of one bucket, of two, and so on up to PlanOptions::buckets_max.

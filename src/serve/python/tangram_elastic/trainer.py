@@ -87,6 +87,19 @@ class _Group:
         self.connections = None
         self.keys = None  # Kept: the C++ half of a store does not keep the Python half alive.
 
+    def discard(self):
+        """Closes the connections, on a thread of its own: Gloo takes 20 to 30 ms for that, in which it waits for its event
+        loop, and a step may be shorter. The destructor does not hold the interpreter's lock."""
+        connections, keys = [self.connections], [self.keys]
+        self.connections = self.keys = None
+
+        def close():
+            connections.clear()
+            keys.clear()
+
+        if connections[0] is not None:
+            threading.Thread(target=close, daemon=True).start()
+
 
 class Trainer:
     """See join(). `state_of` and `restore` give and take everything but parameters and optimizer that a step depends on."""
@@ -307,10 +320,13 @@ class Trainer:
         if self.id not in group.members:
             self._leave(group)
         with self._changed:
-            self._group = group
-            for generation in [g for g in self._groups if g <= group.generation]:
-                del self._groups[generation]
+            before, self._group = self._group, group
+            passed = [self._groups.pop(g) for g in list(self._groups) if g <= group.generation]
             self._values = {k: v for k, v in self._values.items() if k[0] > group.generation}
+        for old in [before, *passed]:
+            if old not in (None, group):
+                old.discard()
+        before = passed = old = None
         self.members, self.rank = group.members, group.members.index(self.id)
         self._fresh = self.id in group.fresh
         self._joiners = [i for i in group.members if i in group.fresh]
@@ -343,9 +359,9 @@ class Trainer:
         self._broken, self._agreed = True, None
         with self._changed:
             self._failed = generation
-            self._group.connections = self._group.keys = None
+            self._group.discard()
             for number in [g for g, group in self._groups.items() if not group.recovers]:
-                del self._groups[number]
+                self._groups.pop(number).discard()
         self.link.send(failed=generation, step=self.step if self._has_state else None, why=why[-200:])
 
     # ---- state -------------------------------------------------------------------------------------------------------
