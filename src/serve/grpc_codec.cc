@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/json_reader.h"
 #include "core/bytes_slot.h"
+#include "serve/classification.h"
 #include "serve/grpc_server.h"
 #include "serve/proto_wire.h"
 
@@ -54,14 +55,6 @@ struct GrpcInput {
     if (rank == kGrpcRankMax) return false;
     shape[rank++] = static_cast<std::int64_t>(length);
     return true;
-  }
-  // The product of all axes; nothing if it is none that a tensor can have.
-  std::optional<std::uint64_t> elements() const {
-    std::int64_t product = 1;
-    for (const std::int64_t axis : axes()) {
-      if (axis < 0 || __builtin_mul_overflow(product, axis, &product)) return std::nullopt;
-    }
-    return static_cast<std::uint64_t>(product);
   }
 };
 
@@ -258,16 +251,16 @@ std::optional<CallProblem> convert_input(const GrpcInput& input, std::string_vie
   const auto found = raw ? count_bytes_elements(*raw) : count_contents(message, contents_field(*input.datatype));
   if (!found) return malformed("its contents are malformed");
   const std::uint64_t size = size_of(*input.datatype);
+  std::uint64_t wanted = 0;
+  const GivenInput shape{input.name, input.datatype, input.datatype_name, input.shape.data(), input.rank, {}};
+  if (auto problem = bytes_of_input(shape, call, wanted)) return problem;
   // Of a tensor of the wrong size, nothing is converted. Raw BYTES have a message of their own where they end early.
-  if (input.elements() != found && !(raw && input.elements() > found)) {
-    const std::uint64_t wanted = input.elements().value_or(0);
+  if (*found * size != wanted && !(raw && *found * size < wanted)) {
     return invalid_request(fmt::format("input '{}' of shape [{}] has {} bytes, expected {}", input.name,
-                                       fmt::join(input.axes(), ","), *found * size, wanted * size));
+                                       fmt::join(input.axes(), ","), *found * size, wanted));
   }
-  // grow_charged() counts the text that grows within what is charged already.
-  if (!grow_charged(out, out.size() + *found * size, out.size() + *found * size, call.memory)) {
-    return CallProblem{CallStatus::refused, "the server holds too many bytes for its callers"};
-  }
+  if (auto problem = charge(call, *found * size)) return problem;
+  out.reserve(out.size() + static_cast<std::size_t>(*found * size));
   const auto problem = raw ? wire_to_slots(*raw, out) : append_contents(message, *input.datatype, out);
   return problem ? std::optional(malformed(*problem)) : std::nullopt;
 }
@@ -286,6 +279,7 @@ std::optional<CallProblem> read_grpc_parameters(const GrpcInferRequest& request,
 
 std::optional<CallProblem> read_grpc_output(std::string_view message, Call& call) {
   std::string_view name;
+  std::int32_t classes = 0;
   ProtoReader fields(message);
   ProtoField field;
   while (fields.next(field)) {
@@ -293,10 +287,14 @@ std::optional<CallProblem> read_grpc_output(std::string_view message, Call& call
     if (!field.is_bytes(2)) continue;
     GrpcParameter parameter;
     if (!parameter.read(field.bytes)) return not_a_message();
-    if (auto problem = check_output_parameter(parameter.name, parameter.value)) return problem;
+    if (parameter.name == "classification") {
+      if (auto problem = read_classes(parameter.value, classes)) return problem;
+    } else if (auto problem = check_output_parameter(parameter.name, parameter.value)) {
+      return problem;
+    }
   }
   if (!fields.good() || !is_utf8(name)) return not_a_message();
-  return request_output(name, true, call);
+  return request_output(name, true, call, classes);
 }
 
 // Finds the bytes of each input: in the request, or in `converted` if they had to be converted.
@@ -439,6 +437,19 @@ std::optional<CallProblem> read_grpc_request(const GrpcInferRequest& request, co
 
 // ---- Answers ----
 
+namespace {
+
+std::string class_texts_to_wire(const std::vector<std::string>& texts) {
+  std::string wire;
+  for (const auto& text : texts) {
+    append_element_bytes(text.size(), 4, wire);
+    wire += text;
+  }
+  return wire;
+}
+
+}  // namespace
+
 // The shape is that of the request: its own samples and extent, not those of the padded batch.
 GrpcAnswer::GrpcAnswer(const Call& call, bool on_stream) : on_stream_(on_stream) {
   ProtoWriter head(head_);
@@ -452,23 +463,32 @@ GrpcAnswer::GrpcAnswer(const Call& call, bool on_stream) : on_stream_(on_stream)
   std::string shape;
   for (const auto& output : call.outputs) {
     const TensorSpec& spec = call.model->signature.outputs[output.index];
+    const std::string_view raw = raw_output(call, output.index);
     tensor.clear();
     shape.clear();
     ProtoWriter axes(shape);
     axes.varint(static_cast<std::uint64_t>(call.samples));
-    for (const std::int64_t axis : spec.shape) {
-      axes.varint(static_cast<std::uint64_t>(axis == kVariableAxis ? call.extent : axis));
+    // Of classes, a row of texts for each sample.
+    std::vector<std::string> classes;
+    if (output.classes > 0) {
+      classes = classify(spec.datatype, raw, call.samples, output.classes);
+      axes.varint(classes.size() / static_cast<std::size_t>(call.samples));
+    } else {
+      for (const std::int64_t axis : spec.shape) {
+        axes.varint(static_cast<std::uint64_t>(axis == kVariableAxis ? call.extent : axis));
+      }
     }
     ProtoWriter fields(tensor);
     fields.text(1, spec.name);
-    fields.text(2, to_string(spec.datatype));
+    fields.text(2, to_string(output.classes > 0 ? Datatype::bytes : spec.datatype));
     fields.text(3, shape);
     head.bytes(5, tensor);
-    const std::string_view raw = raw_output(call, output.index);
-    // On the wire BYTES elements have their length in front and no padding.
-    if (spec.datatype == Datatype::bytes) {
-      // Reserved for all, so that views of the strings stay valid.
-      if (converted_.empty()) converted_.reserve(call.outputs.size());
+    // On the wire BYTES elements have their length in front and no padding. Reserved for all, so that views of the
+    // strings stay valid.
+    if (converted_.empty()) converted_.reserve(call.outputs.size());
+    if (output.classes > 0) {
+      raw_.push_back(converted_.emplace_back(class_texts_to_wire(classes)));
+    } else if (spec.datatype == Datatype::bytes) {
       raw_.push_back(converted_.emplace_back(slots_to_wire(raw)));
     } else {
       raw_.push_back(raw);

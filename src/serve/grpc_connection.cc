@@ -292,8 +292,7 @@ GrpcConnection::GrpcConnection(GrpcContext& context, int socket, const host::Tls
     : context_(context),
       stream_(socket, tls == nullptr ? nullptr : host::TlsStream::accept(tls->get(), socket, host::Alpn::h2)),
       peer_key_(key),
-      peer_(std::move(peer)),
-      memory_(context.shared.memory.connection_max()),
+      memory_(std::make_shared<ConnectionMemory>(context.shared.memory.connection_max(), std::move(peer))),
       charge_(places()),
       out_charge_(places()),
       frames_left_(context.limits.frames_burst),
@@ -321,11 +320,10 @@ GrpcConnection::~GrpcConnection() {
 }
 
 MemoryPlaces GrpcConnection::places(MemoryAccount* group) {
-  return {&memory_,
-          group != nullptr   ? group
-          : peer_ != nullptr ? &peer_->memory
-                             : nullptr,
-          &context_.shared.memory.data()};
+  MemoryBudget& budget = context_.shared.memory;
+  // Where callers are authenticated, those who are not known yet share an account; else each address has one.
+  if (group == nullptr) group = context_.shared.gateway.access.on() ? &budget.strangers() : &memory_->peer->memory;
+  return {&memory_->account, group, &budget.data()};
 }
 
 const std::vector<std::string>& GrpcConnection::certificate_names() {

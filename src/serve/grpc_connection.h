@@ -57,7 +57,7 @@ class GrpcConnection final : public host::Readiness {
   void reset(const GrpcStream& stream);
   // What is charged to it, and to the group: null for callers who are not known by name.
   MemoryPlaces places(MemoryAccount* group = nullptr);
-  const std::shared_ptr<Peer>& peer() const { return peer_; }
+  const std::shared_ptr<ConnectionMemory>& memory() const { return memory_; }
   // For answers that the client has not read.
   bool has_room_for(std::uint64_t bytes) const { return unsent_ == 0 || unsent_ + bytes <= context_.limits.unread_max; }
   void count_unsent(std::int64_t bytes) { unsent_ += static_cast<std::uint64_t>(bytes); }
@@ -85,8 +85,7 @@ class GrpcConnection final : public host::Readiness {
   GrpcContext& context_;
   ClientStream stream_;
   const PeerKey peer_key_;
-  const std::shared_ptr<Peer> peer_;
-  MemoryAccount memory_;
+  const std::shared_ptr<ConnectionMemory> memory_;
   Charge charge_;      // For this object and nghttp2's.
   Charge out_charge_;  // For out_ while the client does not read.
   nghttp2_session* session_ = nullptr;

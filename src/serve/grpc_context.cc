@@ -30,7 +30,7 @@ void GrpcCalls::give_back(GrpcCall* call) {
   Frontdoor::leave(*call);
   call->clear();
   for (std::string* text : {&call->body, &call->converted, &call->answer}) release_large(*text);
-  call->peer.reset();
+  call->connection_memory.reset();
   call->stream = nullptr;
   calls_free_.push_back(call);
 }
@@ -54,10 +54,8 @@ void GrpcCalls::give_back(GrpcControl* call) {
   controls_free_.push_back(call);
 }
 
-// The connection may be gone before the answer comes, so what the call holds counts for the others alone from now on.
 void GrpcCalls::abandon(GrpcCall* call) {
   call->stream = nullptr;
-  call->memory.leave_connection();
   post_any(Inbox::Abandoned{call});
 }
 

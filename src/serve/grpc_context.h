@@ -10,6 +10,7 @@
 
 #include "serve/frontdoor.h"
 #include "serve/grpc_server.h"
+#include "serve/http_calls.h"
 #include "serve/inbox.h"
 #include "serve/memory_budget.h"
 
@@ -23,7 +24,7 @@ struct GrpcCall final : Call {
   // What is charged is given back before the account can go.
   ~GrpcCall() { memory = {}; }
   GrpcStream* stream = nullptr;
-  std::shared_ptr<Peer> peer;  // Keeps the account that Call::memory is charged to.
+  std::shared_ptr<ConnectionMemory> connection_memory;  // Whose accounts `memory` can count for.
 };
 
 struct GrpcControl final : ControlCall {

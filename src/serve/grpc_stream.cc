@@ -161,8 +161,8 @@ void GrpcStream::open_call() {
     return;
   }
   call_ = context_.calls.take();
-  call_->peer = connection_.peer();
-  call_->memory = Charge(connection_.places());
+  call_->connection_memory = connection_.memory();
+  call_->memory = Charge(connection_.places(caller_.tenant == nullptr ? nullptr : &caller_.tenant->state->memory));
 }
 
 std::optional<AccessDenial> GrpcStream::identify(AccessNeed need, const ServedModel* model) {
@@ -378,21 +378,7 @@ std::optional<CallProblem> GrpcStream::read(GrpcCall& call) {
       return CallProblem{denial->status, denial->message};
     }
   }
-  if (auto problem = read_grpc_request(request, headers(), call)) return problem;
-  return charge_answer(call);
-}
-
-// The engine's answer has all outputs of the model, whichever the client asked for.
-std::optional<CallProblem> GrpcStream::charge_answer(GrpcCall& call) {
-  std::int64_t all = 0;
-  for (const auto& output : call.model->signature.outputs) {
-    std::int64_t bytes = bytes_of(output, call.extent).value_or(INT64_MAX);
-    if (__builtin_mul_overflow(bytes, std::int64_t{call.samples}, &bytes) || __builtin_add_overflow(all, bytes, &all)) {
-      all = INT64_MAX;
-    }
-  }
-  if (call.memory.grow(static_cast<std::uint64_t>(all))) return std::nullopt;
-  return CallProblem{CallStatus::refused, std::string(kNoRoom)};
+  return read_grpc_request(request, headers(), call);
 }
 
 void GrpcStream::dispatch_question() {

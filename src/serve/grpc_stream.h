@@ -103,8 +103,6 @@ class GrpcStream {
   void begin_watch();
   // Unpacks and reads the message of call_, and fills in the call.
   std::optional<CallProblem> read(GrpcCall& call);
-  // Charges what the answer will take.
-  static std::optional<CallProblem> charge_answer(GrpcCall& call);
   std::optional<AccessDenial> identify(AccessNeed need, const ServedModel* model);
   std::optional<AccessDenial> may_use(const ServedModel* model);
   InferHeaders headers() const;
