@@ -35,6 +35,6 @@ P
 expect 0 export mig-parted plan.json
 has out "3g.40gb: 1"
 expect 0 export slurm plan.json
-if grep -q 3g.40gb out; then fail "Slurm is offered what others use"; fi
+if grep -E "Gres=|TRES=" out | grep -q 3g.40gb; then fail "Slurm is offered what others use"; fi
 has err "AutoDetect finds the slices that others use"
 finish

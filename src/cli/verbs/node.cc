@@ -217,7 +217,7 @@ void add_node(Program& program) {
   verb.add_flag("--munge", options->munge, "Show a credential of MUNGE instead of a token, and expect one.");
   verb.add_option("--gateway", options->gateway,
                   "The fingerprint of the gateway's certificate; a token has it, MUNGE does not need it.")
-      ->type_name("SHA256");
+      ->type_name("DIGEST");
   verb.add_option("--name", options->name,
                   "The name of the node; default: that of the machine, and in a Slurm job its number behind it.")
       ->type_name("NAME");
