@@ -55,7 +55,7 @@ bool is_fixed(const std::string& kind) { return kind == "Pod" || kind == "Resour
 
 bool as_wanted(const KubeJson& there, const WantedObject& wanted) {
   if (is_fixed(wanted.kind)) {
-    return annotation_of(there, kDigestAnnotation) == wanted.body["metadata"]["annotations"][kDigestAnnotation] &&
+    return annotation_of(there, kDigestAnnotation) == annotation_of(wanted.body, kDigestAnnotation) &&
            says(there["metadata"]["labels"], wanted.body["metadata"]["labels"]);
   }
   return says(there, wanted.body);
@@ -489,7 +489,7 @@ bool Controller::reconcile_object(Duration now, const WantedObject& wanted, cons
   if (as_wanted(there->second, wanted)) return false;
   if (!is_fixed(wanted.kind)) return apply(now, wanted.kind, wanted.name, wanted.body);
   // Only the labels differ: they can be changed.
-  if (annotation_of(there->second, kDigestAnnotation) == wanted.body["metadata"]["annotations"][kDigestAnnotation]) {
+  if (annotation_of(there->second, kDigestAnnotation) == annotation_of(wanted.body, kDigestAnnotation)) {
     KubeJson labels{{"apiVersion", wanted.body["apiVersion"]}, {"kind", wanted.kind}, {"metadata", wanted.body["metadata"]}};
     labels["spec"] = wanted.body["spec"];
     return apply(now, wanted.kind, wanted.name, labels);
@@ -553,8 +553,8 @@ bool Controller::write_status(Duration now, const KubeJson& plan, const PlanWish
   for (auto& condition : status["conditions"]) {
     std::string since = time.substr(0, 19) + "Z";
     for (const auto& old : old_conditions) {
-      if (!old.is_object() || old.value("type", "") != condition["type"]) continue;
-      if (old.value("status", "") == condition["status"]) since = old.value("lastTransitionTime", since);
+      if (!old.is_object() || old.value("type", "") != condition.value("type", "")) continue;
+      if (old.value("status", "") == condition.value("status", "")) since = old.value("lastTransitionTime", since);
     }
     condition["lastTransitionTime"] = since;
   }

@@ -225,7 +225,7 @@ class TestApiServer {
     Json object = Json::parse(body, nullptr, false);
     if (object.is_discarded()) return error(400, "BadRequest", "not JSON");
     const std::string version = object["metadata"].value("resourceVersion", "");
-    if (!version.empty() && version != there["metadata"]["resourceVersion"]) {
+    if (!version.empty() && version != there["metadata"].value("resourceVersion", "")) {
       return error(409, "Conflict", "the object has been modified");
     }
     put(path.collection, path.name, std::move(object));
