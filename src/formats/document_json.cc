@@ -174,6 +174,11 @@ std::optional<Node> parse_json(const Source& source, Problems& problems) {
     problems.add({}, "the file is empty");
     return std::nullopt;
   }
+  // The library would skip a second one, which the cursor takes for a part of the first token.
+  if (without_byte_order_mark(text).size() != text.size()) {
+    problems.add({}, "not valid JSON: two byte order marks");
+    return std::nullopt;
+  }
   // sax_parse reports a syntax error through the handler; the catch is for exceptions of the library itself.
   JsonHandler handler(text, problems);
   try {

@@ -113,6 +113,16 @@ TEST(Yaml, CopiesWhatAnAliasNames) {
   EXPECT_EQ(yaml_problem("a: &x [*x]\n"), "a.yaml:1:8: an alias refers to a node that contains it");
 }
 
+// One is skipped, as editors write it; the library would skip a second one as well, and it became part of the number.
+TEST(Json, TakesOneByteOrderMarkAndNotTwo) {
+  const std::string mark = "\xEF\xBB\xBF";
+  Problems problems("a");
+  const auto root = parse_json({"a.json", mark + "0"}, problems);
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(root->text, "0");
+  EXPECT_FALSE(parse_json({"a.json", mark + mark + "0"}, problems).has_value());
+}
+
 // Nine levels of nine aliases each would be 9^9 = 387 million values.
 TEST(Yaml, RefusesABombOfAliases) {
   std::string text = "a0: &a0 x\n";
