@@ -14,7 +14,7 @@ TEST(TrainingJobFile, ReadsEveryKeyAndWritesItBack) {
   const auto job = parse_training_job(
       {"job.yaml",
        "name: digits\ncommand: python3 train.py --text 'two words'\ndirectory: /work\nlogical_workers: 4\nthreads: 2\n"
-       "slices: {min: 2, max: 3, profiles: [1c, 2c]}\ncheckpoint: /work/state\ncheckpoint_every_s: 5\npriority: 7\n"
+       "slices: {min: 2, max: 3, profiles: [1c, 2c]}\ncheckpoint: /srv/state\ncheckpoint_every_s: 5\npriority: 7\n"
        "deadline: 2027-01-31\nadaptive: false\nrecall_max_ms: 250\nsteps: 1000\n"});
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->command, (std::vector<std::string>{"python3", "train.py", "--text", "two words"}));
