@@ -32,10 +32,6 @@ namespace {
 constexpr std::size_t kGrpcReadBytes = 64 << 10;
 // Frames that wait for the socket; further ones are made when these have left.
 constexpr std::size_t kOutMax = 64 << 10;
-// What a connection costs: this object, nghttp2's session with its tables (4 kB each way), and OpenSSL's where it is
-// encrypted.
-constexpr std::uint64_t kPlainBytes = 16 << 10;
-constexpr std::uint64_t kTlsBytes = 48 << 10;
 // How much a client may send ahead: of one call and of all together.
 constexpr std::int32_t kStreamWindow = 1 << 20;
 constexpr std::int32_t kConnectionWindow = 4 << 20;
@@ -293,14 +289,14 @@ GrpcConnection::GrpcConnection(GrpcContext& context, int socket, const host::Tls
       stream_(socket, tls == nullptr ? nullptr : host::TlsStream::accept(tls->get(), socket, host::Alpn::h2)),
       peer_key_(key),
       memory_(std::make_shared<ConnectionMemory>(context.shared.memory.connection_max(), std::move(peer))),
-      charge_(places()),
+      charge_(MemoryPlaces{nullptr, nullptr, &context.shared.memory.data()}),
       out_charge_(places()),
       frames_left_(context.limits.frames_burst),
       frames_at_(context.now),
       began_(context.now),
       heard_at_(context.now),
       quiet_since_(context.now) {
-  if (!charge_.resize(tls == nullptr ? kPlainBytes : kTlsBytes)) return;
+  if (!charge_.resize(grpc_connection_bytes(tls != nullptr))) return;
   nghttp2_session_server_new2(&session_, GrpcFrames::callbacks(), this, session_options());
   const std::array<nghttp2_settings_entry, 3> settings{
       {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, context.limits.streams_max},

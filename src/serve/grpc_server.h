@@ -79,6 +79,11 @@ class GrpcServer {
 std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gateway& gateway,
                                             const std::function<void(Call&)>& accepted);
 
+// What a connection takes before its first call: its object, nghttp2's session with its tables (4 kB each way), and
+// OpenSSL's where it is encrypted. It is charged to the whole, as that of HTTP is: those
+// who have shown no key share an account, which silent connections of one address would fill.
+constexpr std::uint64_t grpc_connection_bytes(bool tls) { return tls ? 48 << 10 : 16 << 10; }
+
 // Whether this build has gRPC.
 bool has_grpc();
 // Requires has_grpc(). `same_thread`: the world is driven by the thread that drives the loop. The loop outlives it.

@@ -116,7 +116,11 @@ Result<Nothing> Listeners::open_grpc(host::EventLoop& loop, Servers& servers) {
   GrpcLimits limits;
   limits.head_max = config_.limits.head_max;
   limits.message_max = config_.limits.body_max;
-  limits.connections_max = limits_.connections_max;
+  // All that the table holds must find its fixed bytes: only a full table makes quiet ones give way.
+  const std::uint64_t room = gateway_.memory.data().limit() / kConnectionsShare /
+                             grpc_connection_bytes(config_.security.tls.has_value()) /
+                             static_cast<std::uint64_t>(config_.threads);
+  limits.connections_max = std::clamp<std::size_t>(limits_.connections_max, 1, std::max<std::uint64_t>(1, room));
   limits.unread_max = std::max(limits.unread_max, config_.limits.body_max);
   limits.grace = config_.limits.grace;
   limits.rate_min = config_.limits.rate_min;
